@@ -1,0 +1,70 @@
+/**
+ * Recipe file + target → plan, with the task set the plan names. Gathers the facts that planning itself must not
+ * look up: generates the task set, hashes the base model.
+ */
+import { createHash } from "node:crypto";
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { digestJson } from "../../schemas/digest.ts";
+import type { Plan } from "../../schemas/plan.ts";
+import type { Target } from "../../schemas/target.ts";
+import type { TaskSet } from "../../schemas/task.ts";
+import { HARNESS_VERSION } from "../evaluation/index.ts";
+import { compilePlan, parseRecipe } from "../plan/index.ts";
+import { buildTaskSet, taskSetDigest } from "../tasks/index.ts";
+import { trl } from "../trainers/index.ts";
+import { baseModelFolder, loadRecipe } from "./project.ts";
+
+/** A plan and the tasks it is about. */
+export interface PlannedRecipe {
+  readonly plan: Plan;
+  readonly taskSet: TaskSet;
+}
+
+/** Plans one recipe file on a target. */
+export async function makePlan(file: string, target: Target): Promise<PlannedRecipe> {
+  const loaded = await loadRecipe(file);
+  const recipe = parseRecipe(loaded.recipe, file);
+  const { family, seed, tasks, heldOut, validation } = recipe.tasks;
+  const [taskSet, baseModel] = await Promise.all([
+    buildTaskSet({ family, seed, tasks, heldOut, validation }),
+    describeBaseModel(recipe.model),
+  ]);
+  const plan = compilePlan({
+    recipe: loaded.recipe,
+    file,
+    defaultName: loaded.name,
+    target,
+    taskSet: {
+      digest: taskSetDigest(taskSet),
+      familyDigest: taskSet.family.digest,
+      tasks: taskSet.tasks.length,
+      groups: Object.keys(taskSet.groups).length,
+      train: taskSet.splits.train.length,
+      validation: taskSet.splits.validation.length,
+      heldOut: taskSet.splits["held-out"].length,
+    },
+    baseModel,
+    harness: HARNESS_VERSION,
+    render: trl.renderConfig,
+  });
+  return { plan, taskSet };
+}
+
+/** Name, digest and size of a base model's files. */
+async function describeBaseModel(model: string) {
+  const folder = await baseModelFolder(model);
+  const files = (await readdir(folder, { withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => name);
+  const hashed = await Promise.all(
+    files.sort().map(async (path) => ({
+      path,
+      bytes: (await stat(join(folder, path))).size,
+      sha256: createHash("sha256")
+        .update(await readFile(join(folder, path)))
+        .digest("hex"),
+    })),
+  );
+  return { name: model, digest: digestJson(hashed), bytes: hashed.reduce((sum, file) => sum + file.bytes, 0) };
+}

@@ -1,0 +1,84 @@
+/**
+ * Collect: the expert acts on the run's tasks in real sandboxes → a file of trajectories, shared by every run that
+ * asks for the same ones. A process of the scheduler; resumes from the trajectories it has.
+ */
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { digestJson } from "../../../schemas/digest.ts";
+import type { Job } from "../../../schemas/job.ts";
+import type { Run } from "../../../schemas/run.ts";
+import type { StepExecutor } from "../../runs/index.ts";
+import { readTrajectories } from "../../tasks/index.ts";
+import { followProcess, processKey, type StepTools, taskSetFile } from "./step-tools.ts";
+
+type CollectJob = Extract<Job, { kind: "collect" }>;
+
+/** The file a collection's trajectories are in. */
+export function trajectoriesFile(tools: StepTools, run: Run): string {
+  const job = run.plan.jobs.find((candidate): candidate is CollectJob => candidate.kind === "collect");
+  if (!job) throw new Error(`${run.id} has no collect job`);
+  return join(tools.layout.collection(collectionKey(run, job)), "trajectories.jsonl");
+}
+
+function collectionKey(run: Run, job: CollectJob) {
+  const { taskSet } = run.plan;
+  return digestJson({ taskSet: taskSet.digest, splits: job.splits, attempts: job.attempts, seed: job.seed });
+}
+
+/** The executor. */
+export function collect(tools: StepTools): StepExecutor<"collect"> {
+  return {
+    slots: 1,
+    sharedKey: ({ run, job }) => `collect ${collectionKey(run, job)}`,
+    async advance(context) {
+      const { run, job } = context;
+      const file = trajectoriesFile(tools, run);
+      const marker = join(tools.layout.collection(collectionKey(run, job)), "complete");
+      const made = await readFile(marker, "utf8").catch(() => null);
+      if (made) return { kind: "succeeded", result: JSON.parse(made) };
+      const { train, heldOut, validation } = run.plan.taskSet;
+      const size = { train, validation, "held-out": heldOut };
+      const total = job.splits.reduce((sum, split) => sum + size[split], 0) * job.attempts;
+      return followProcess(tools, context, {
+        process: async () => {
+          const code = await tools.codeOf(run);
+          return {
+            command: process.execPath,
+            args: [
+              ...["--import", "tsx", join(code, "modules/tasks/main.ts"), "collect"],
+              ...["--task-set", await taskSetFile(tools, run), "--environment", tools.environmentsUrl],
+              ...["--attempts", String(job.attempts), "--seed", String(job.seed), "--split", job.splits.join(",")],
+              ...["--concurrency", String(job.concurrency), "--out", file],
+            ],
+            env: {},
+            cwd: code,
+          };
+        },
+        progress: async () => ({
+          done: await countLines(file),
+          total,
+          unit: "trajectories",
+          note: "",
+          etaSeconds: null,
+        }),
+        done: async () => {
+          const trajectories = await readTrajectories(file);
+          const count = (kind: string) => trajectories.filter(({ outcome }) => outcome.kind === kind).length;
+          const result = {
+            trajectories: trajectories.length,
+            passed: count("passed"),
+            infrastructure: count("infrastructure"),
+          };
+          await writeFile(marker, JSON.stringify(result));
+          return { kind: "succeeded", result };
+        },
+      });
+    },
+    cancel: (context) => tools.scheduler.cancel(processKey(context)),
+  };
+}
+
+async function countLines(path: string): Promise<number> {
+  const bytes = await readFile(path).catch(() => Buffer.alloc(0));
+  return bytes.reduce((lines, byte) => lines + (byte === 10 ? 1 : 0), 0);
+}

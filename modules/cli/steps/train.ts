@@ -1,0 +1,100 @@
+/**
+ * Train: one stage's process, from its configuration to its last checkpoint. A restart goes on from the trainer's
+ * newest complete checkpoint, which the trainer finds by itself.
+ */
+import { mkdir, writeFile } from "node:fs/promises";
+import type { Job } from "../../../schemas/job.ts";
+import type { Progress, Run } from "../../../schemas/run.ts";
+import { findComplete, folderOf } from "../../checkpoints/index.ts";
+import type { StepExecutor } from "../../runs/index.ts";
+import { familyEntry, loadFamily } from "../../tasks/index.ts";
+import { type StepMetrics, type TrainingInputs, trl } from "../../trainers/index.ts";
+import { selectionOf } from "./select.ts";
+import { followProcess, processKey, type StepTools, taskSetOf } from "./step-tools.ts";
+
+type TrainJob = Extract<Job, { kind: "train" }>;
+
+/** The executor. */
+export function train(tools: StepTools): StepExecutor<"train"> {
+  return {
+    slots: 1,
+    sharedKey: () => null,
+    async advance(context) {
+      const { run, job } = context;
+      const outputDir = tools.layout.output(run.id, job.id);
+      return followProcess(tools, context, {
+        process: async () => {
+          const start = await tools.checkpoint(String(context.resultOf(job.startFrom).checkpoint));
+          const inputs = await trainingInputs(tools, run, job, await folderOf(start, tools.store));
+          const configPath = tools.layout.config(run.id, job.id);
+          await mkdir(outputDir, { recursive: true });
+          await writeFile(configPath, `${JSON.stringify(trl.completeConfig(job.config, inputs), null, 2)}\n`);
+          const codeDir = await tools.codeOf(run);
+          const { threads, python } = tools;
+          return {
+            ...trl.trainCommand({ python, codeDir, stage: job.stage, configPath, outputDir, threads }),
+            cwd: outputDir,
+          };
+        },
+        progress: async () => progressOf(job, await trl.readProgress(outputDir)),
+        done: async () => {
+          const { complete } = await findComplete(outputDir);
+          if (!complete.some(({ step }) => step === job.steps))
+            return { kind: "failed", error: `it ended without its last checkpoint, step ${job.steps}`, restart: true };
+          const { metrics } = await trl.readProgress(outputDir);
+          return { kind: "succeeded", result: summaryOf(metrics) };
+        },
+      });
+    },
+    cancel: (context) => tools.scheduler.cancel(processKey(context)),
+  };
+}
+
+async function trainingInputs(tools: StepTools, run: Run, job: TrainJob, model: string): Promise<TrainingInputs> {
+  const { threads } = tools;
+  if (job.stage === "sft") return { model, threads, trajectories: tools.layout.sftTrajectories(run.id) };
+  const [taskSet, selection] = await Promise.all([taskSetOf(tools, run), selectionOf(tools, run)]);
+  const chosen = new Set(selection.rlTasks);
+  const { family } = await loadFamily(familyEntry(taskSet.family.name).dir);
+  return {
+    model,
+    threads,
+    tasks: selection.rlTasks,
+    prompts: Object.fromEntries(taskSet.tasks.filter(({ id }) => chosen.has(id)).map(({ id, prompt }) => [id, prompt])),
+    tools: family.tools,
+    environment: { url: tools.environmentsUrl, taskSet: run.plan.taskSet.digest },
+  };
+}
+
+function progressOf(job: TrainJob, { phase, metrics }: Awaited<ReturnType<typeof trl.readProgress>>): Progress {
+  const last = metrics.at(-1);
+  const recent = metrics.slice(-5);
+  const seconds = recent.reduce((sum, { seconds }) => sum + seconds, 0) / Math.max(1, recent.length);
+  return {
+    done: last?.step ?? 0,
+    total: job.steps,
+    unit: "steps",
+    note: [phase ?? "starting", last && noteOf(last)].filter(Boolean).join(", "),
+    etaSeconds: last ? Math.round(seconds * (job.steps - last.step)) : null,
+  };
+}
+
+function noteOf({ reward, loss, infrastructureFailures }: StepMetrics): string {
+  const value = reward !== null ? `reward ${reward.toFixed(2)}` : loss !== null ? `loss ${loss.toFixed(3)}` : "";
+  return infrastructureFailures > 0 ? `${value}, ${infrastructureFailures} attempts lost to infrastructure` : value;
+}
+
+function summaryOf(metrics: readonly StepMetrics[]): Record<string, unknown> {
+  const last = metrics.slice(-3);
+  const mean = (values: (number | null)[]) => {
+    const known = values.filter((value): value is number => value !== null);
+    return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
+  };
+  return {
+    steps: metrics.at(-1)?.step ?? 0,
+    reward: mean(last.map(({ reward }) => reward)),
+    loss: mean(last.map(({ loss }) => loss)),
+    seconds: Math.round(metrics.reduce((sum, { seconds }) => sum + seconds, 0)),
+    infrastructureFailures: metrics.reduce((sum, { infrastructureFailures }) => sum + infrastructureFailures, 0),
+  };
+}

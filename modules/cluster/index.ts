@@ -1,0 +1,8 @@
+/**
+ * Takes: a platform's or an endpoint's plain description. Returns: Pulumi resources (component.ts, imported by stacks/ only)
+ * and what is needed to look at them: identities, code digests.
+ * Reads /proc and the clone; writes processes, logs and data folders of one home, through main.ts.
+ */
+export { codeDigest } from "./code-digest.ts";
+export { endProcesses, LocalProcessInputs, pidFilePath } from "./local-process.ts";
+export { commandLine, HOME_MARKER, isRunning, ProcessIdentity, processesOf, readPidFile } from "./process-identity.ts";

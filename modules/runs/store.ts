@@ -1,0 +1,135 @@
+/**
+ * Run store: runs and their steps in the database. The whole state of the controller is here: a new process reads it
+ * and goes on.
+ */
+import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
+import { integer, jsonb, type PgDatabase, type PgQueryResultHKT, pgTable, primaryKey, text } from "drizzle-orm/pg-core";
+import { UserError } from "../../schemas/error.ts";
+import { Run, type RunState, type RunStep, type RunSummary } from "../../schemas/run.ts";
+
+/** A database by any of drizzle's Postgres drivers. */
+export type Database = PgDatabase<PgQueryResultHKT>;
+
+const runs = pgTable("runs", {
+  id: text("id").primaryKey(),
+  recipe: text("recipe").notNull(),
+  state: text("state").notNull(),
+  plan: jsonb("plan").notNull(),
+  snapshot: jsonb("snapshot").notNull(),
+  error: text("error"),
+  createdAt: text("created_at").notNull(),
+  endedAt: text("ended_at"),
+});
+
+const steps = pgTable(
+  "run_steps",
+  {
+    runId: text("run_id").notNull(),
+    id: text("id").notNull(),
+    position: integer("position").notNull(),
+    step: jsonb("step").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.runId, table.id] })],
+);
+
+/** The tables' history; new versions are added at the end, old ones never change. */
+export const migrations = [
+  {
+    version: 1,
+    sql: `
+      create table runs (
+        id text primary key, recipe text not null, state text not null, plan jsonb not null, snapshot jsonb not null,
+        error text, created_at text not null, ended_at text);
+      create index runs_created on runs (created_at desc, id);
+      create index runs_state on runs (state);
+      create table run_steps (
+        run_id text not null references runs (id), id text not null, position integer not null, step jsonb not null,
+        primary key (run_id, id));`,
+  },
+];
+
+/** Reads and writes runs. */
+export class RunStore {
+  readonly #db: Database;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  /** Adds a run; adding the same id again changes nothing. */
+  async add(run: Run): Promise<void> {
+    await this.#db.transaction(async (tx) => {
+      const { steps: runSteps, ...row } = run;
+      const added = await tx.insert(runs).values(row).onConflictDoNothing().returning({ id: runs.id });
+      if (added.length === 0) return;
+      await tx.insert(steps).values(runSteps.map((step, position) => ({ runId: run.id, id: step.id, position, step })));
+    });
+  }
+
+  async get(id: string): Promise<Run> {
+    const [row] = await this.#db.select().from(runs).where(eq(runs.id, id));
+    if (!row)
+      throw new UserError({
+        code: "run-unknown",
+        path: id,
+        asked: "a run of this id",
+        found: "the controller knows none",
+        allowed: "an id that `uplift runs` lists",
+        todo: "check the id",
+      });
+    const own = await this.#db.select().from(steps).where(eq(steps.runId, id)).orderBy(asc(steps.position));
+    return Run.parse({ ...row, steps: own.map(({ step }) => step) });
+  }
+
+  /** Runs that the reconciler has to look after, oldest first. */
+  async active(): Promise<Run[]> {
+    const rows = await this.#db
+      .select({ id: runs.id })
+      .from(runs)
+      .where(inArray(runs.state, ["running", "cancelling"]))
+      .orderBy(asc(runs.createdAt), asc(runs.id));
+    return Promise.all(rows.map(({ id }) => this.get(id)));
+  }
+
+  /** Newest first. */
+  async list(offset: number, limit: number): Promise<{ runs: RunSummary[]; total: number }> {
+    const [count] = await this.#db.select({ total: sql<number>`count(*)::int` }).from(runs);
+    const rows = await this.#db
+      .select({ id: runs.id })
+      .from(runs)
+      .orderBy(desc(runs.createdAt), desc(runs.id))
+      .limit(limit)
+      .offset(offset);
+    const found = await Promise.all(rows.map(({ id }) => this.get(id)));
+    return {
+      runs: found.map(({ plan, snapshot, ...run }) => ({
+        ...run,
+        planDigest: plan.digest,
+        snapshotDigest: snapshot.digest,
+      })),
+      total: count?.total ?? 0,
+    };
+  }
+
+  /** Replaces one step's record. */
+  async saveStep(runId: string, step: RunStep): Promise<void> {
+    await this.#db
+      .update(steps)
+      .set({ step })
+      .where(and(eq(steps.runId, runId), eq(steps.id, step.id)));
+  }
+
+  async setState(runId: string, state: RunState, error: string | null, endedAt: string | null): Promise<void> {
+    await this.#db.update(runs).set({ state, error, endedAt }).where(eq(runs.id, runId));
+  }
+
+  /** Asks for a run's end; the reconciler carries it out. False when it has ended already. */
+  async requestCancel(runId: string): Promise<boolean> {
+    const changed = await this.#db
+      .update(runs)
+      .set({ state: "cancelling" })
+      .where(and(eq(runs.id, runId), inArray(runs.state, ["running", "cancelling"])))
+      .returning({ id: runs.id });
+    return changed.length > 0;
+  }
+}

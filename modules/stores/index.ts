@@ -1,0 +1,14 @@
+/**
+ * Stores: a location → an ObjectStore or a Drizzle database.
+ * Takes folders or a Postgres URL; returns open stores with their migrations done.
+ * Reads and writes only what it was given.
+ */
+export {
+  type Database,
+  type DatabaseLocation,
+  type ModuleMigrations,
+  migrate,
+  type OpenDatabase,
+  openDatabase,
+} from "./database.ts";
+export { createDirectoryStore } from "./directory-store.ts";

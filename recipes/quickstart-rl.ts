@@ -1,0 +1,26 @@
+/**
+ * GRPO from the base model, with no expert data: the other half of the quickstart's comparison.
+ */
+import { rlOnly } from "../schemas/recipe.ts";
+import { quickstartPreset } from "./quickstart-preset.ts";
+
+export default rlOnly({
+  description: "The same tiny model learns the same chores by GRPO alone.",
+  model: "quickstart-base",
+  contextTokens: 1024,
+  tasks: { family: "repo-chores", seed: 7, tasks: 300, heldOut: 48, validation: 24 },
+  expert: { attempts: 8 },
+  rl: {
+    tasks: { passRateBand: { min: 0.2, max: 0.95 } },
+    steps: 30,
+    promptsPerStep: 8,
+    rolloutsPerPrompt: 8,
+    learningRate: 1e-3,
+    lora: { rank: 16 },
+    maxTurns: 8,
+    maxTokensPerTurn: 48,
+    saveEverySteps: 5,
+  },
+  report: [{ stage: "rl", step: 30 }],
+  evaluation: quickstartPreset,
+});

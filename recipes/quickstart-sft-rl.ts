@@ -1,0 +1,34 @@
+/**
+ * SFT on a scripted expert's successful trajectories, then GRPO. See docs/quickstart.md for what each number does.
+ */
+import { sftThenRl } from "../schemas/recipe.ts";
+import { quickstartPreset } from "./quickstart-preset.ts";
+
+export default sftThenRl({
+  description: "A purpose-made tiny model learns to do chores in git repositories: SFT, then GRPO.",
+  model: "quickstart-base",
+  contextTokens: 1024,
+  tasks: { family: "repo-chores", seed: 7, tasks: 300, heldOut: 48, validation: 24 },
+  expert: { attempts: 8 },
+  sft: {
+    data: { maxPerTask: 4, maxLengthRatio: 2, maxTrajectories: 120 },
+    steps: 60,
+    batchSize: 16,
+    learningRate: 3e-3,
+    lora: { rank: 32 },
+    saveEverySteps: 30,
+  },
+  rl: {
+    tasks: { passRateBand: { min: 0.2, max: 0.95 } },
+    steps: 20,
+    promptsPerStep: 8,
+    rolloutsPerPrompt: 8,
+    learningRate: 1e-3,
+    lora: { rank: 16 },
+    maxTurns: 8,
+    maxTokensPerTurn: 48,
+    saveEverySteps: 5,
+  },
+  report: [{ stage: "rl", step: 20 }],
+  evaluation: quickstartPreset,
+});

@@ -1,0 +1,47 @@
+/**
+ * Endpoint: one model served at an OpenAI-compatible URL for a limited time. Each is its own small Pulumi stack, so
+ * that it can be listed, previewed and destroyed, and cannot be forgotten.
+ */
+import { z } from "zod";
+import { Digest } from "./digest.ts";
+
+/** vLLM, or the light server (transformers, one process) where vLLM can't be installed or its start is too slow. */
+export const ServerKind = z.enum(["vllm", "light"]);
+export type ServerKind = z.infer<typeof ServerKind>;
+
+/** Everything that decides what an endpoint answers; its digest is part of every comparability key. */
+export const ServingSettings = z.strictObject({
+  server: ServerKind,
+  /** Longest prompt + answer, tokens. */
+  contextTokens: z.number().int().positive(),
+  dtype: z.enum(["float32", "bfloat16"]),
+  toolCallParser: z.literal("hermes"),
+});
+export type ServingSettings = z.infer<typeof ServingSettings>;
+
+/** What a serving stack is made from. */
+export const EndpointSpec = z.strictObject({
+  /** Stack name: serving-<first 12 hex digits of the checkpoint's digest>. */
+  name: z.string().regex(/^serving-[0-9a-f]{12}$/),
+  checkpoint: Digest,
+  /** Name clients send as `model`. */
+  model: z.string(),
+  /** Folder with the full model on this machine. */
+  modelPath: z.string(),
+  settings: ServingSettings,
+  host: z.string(),
+  port: z.number().int(),
+  /** File (mode 600) that holds the API key; the key itself is in no state, log or process list. */
+  apiKeyPath: z.string(),
+  /** Why it exists: "evaluation run-…", "uplift serve". */
+  purpose: z.string(),
+  expiresAt: z.iso.datetime(),
+});
+export type EndpointSpec = z.infer<typeof EndpointSpec>;
+
+export const Endpoint = EndpointSpec.extend({
+  /** e.g. http://127.0.0.1:8123/v1 */
+  url: z.string(),
+  state: z.enum(["starting", "ready", "stopped"]),
+});
+export type Endpoint = z.infer<typeof Endpoint>;

@@ -1,0 +1,289 @@
+/**
+ * Engine: drives the real Pulumi for the commands of the CLI and for the controller.
+ * In: a target, or an endpoint and what serves it. Out: plain counts and outputs. State lies under HOME/pulumi; changes of
+ * one stack follow one another (stack-lock.ts), and what a killed change left is repaired first (stack-repair.ts).
+ */
+import { randomBytes, randomUUID } from "node:crypto";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import {
+  LocalWorkspace,
+  type OutputMap,
+  type PulumiCommand,
+  type PulumiFn,
+  Stack,
+  StackNotFoundError,
+} from "@pulumi/pulumi/automation/index.js";
+import { endProcesses, isRunning, pidFilePath, processesOf, readPidFile } from "../modules/cluster/index.ts";
+import { digestBytes, shortDigest } from "../schemas/digest.ts";
+import { Endpoint, type EndpointSpec } from "../schemas/endpoint.ts";
+import { StackOutputs } from "../schemas/stack.ts";
+import type { Target } from "../schemas/target.ts";
+import { type Changes, EventCollector, type StackProgress } from "./engine-events.ts";
+import { type LocalStackArgs, localStack } from "./local.ts";
+import { installPulumi } from "./pulumi-cli.ts";
+import { type ServingCommand, ServingStackArgs, servingStack } from "./serving.ts";
+import { isLocked, withLock } from "./stack-lock.ts";
+import { dropPendingOperations, releaseStaleLock } from "./stack-repair.ts";
+
+export type { Changes, StackProgress } from "./engine-events.ts";
+
+/** Where the engine works, as the caller's command line and environment say. */
+export type EngineContext = {
+  /** The clone. */
+  root: string;
+  /** Absolute folder of state: the target's `home` resolved against the clone. */
+  home: string;
+  /** What tools/setup.sh fills; default in the caller: ~/.cache/uplift. */
+  cache: string;
+  /** The caller's PATH. */
+  path: string;
+  progress?: (event: StackProgress) => void;
+  /** Longest wait for another process that changes the same stack. Default 300. */
+  waitSeconds?: number;
+  /** Abort: Pulumi is asked to stop after the resources in hand. */
+  signal?: AbortSignal;
+};
+
+/** What an operation did, or would do. */
+export type StackResult<Outputs> = { changes: Changes; outputs: Outputs; durationSeconds: number };
+
+/** What a platform needs beside its target; the engine's tests give small stand-ins. */
+export type PlatformOptions = Partial<Pick<LocalStackArgs, "toolchain" | "services">>;
+
+/** One home's infrastructure. */
+export class Engine {
+  private readonly context: EngineContext;
+  private readonly backend: string;
+  private pulumi: Promise<PulumiCommand> | undefined;
+
+  private constructor(context: EngineContext) {
+    this.context = context;
+    this.backend = join(context.home, "pulumi");
+  }
+
+  /** Makes the home's folders. Pulumi is looked for at its first use (`pulumi-missing`). */
+  static async open(context: EngineContext): Promise<Engine> {
+    const engine = new Engine(context);
+    for (const folder of ["home", "work", "endpoints", "locks"]) {
+      await mkdir(join(engine.backend, folder), { recursive: true, mode: 0o700 });
+    }
+    return engine;
+  }
+
+  /** Makes or repairs the target's platform. */
+  async platformUp(target: Target, options: PlatformOptions = {}): Promise<StackResult<StackOutputs>> {
+    const result = await this.up(target.name, await this.platformProgram(target, options));
+    return { ...result, outputs: StackOutputs.parse(result.outputs) };
+  }
+
+  /** What `platformUp` would do; processes that are gone show as to be created. */
+  async platformPreview(target: Target, options: PlatformOptions = {}): Promise<StackResult<null>> {
+    return this.preview(target.name, await this.platformProgram(target, options));
+  }
+
+  /** Ends every endpoint, service and process of this home. Results stay, unless they are to be deleted. */
+  async platformDestroy(target: Target, { deleteResults = false } = {}): Promise<StackResult<null>> {
+    const started = performance.now();
+    for (const { name } of await this.listEndpoints()) await this.endpointDestroy(name);
+    const { changes } = await this.destroy(target.name, deleteResults);
+    // Jobs, and what a service left behind when it was killed, are in no stack.
+    const others = async () =>
+      (await processesOf(this.context.home)).map(({ pid }) => pid).filter((pid) => pid !== process.pid);
+    await endProcesses(others, 10);
+    if (deleteResults) {
+      for (const folder of ["logs", "processes"])
+        await rm(join(this.context.home, folder), { recursive: true, force: true });
+    }
+    return { changes, outputs: null, durationSeconds: secondsSince(started) };
+  }
+
+  /** Makes or repairs an endpoint. The same spec and command again change nothing while it runs. */
+  async endpointUp(spec: EndpointSpec, command: ServingCommand): Promise<StackResult<Endpoint>> {
+    const args = ServingStackArgs.parse({ spec, serving: command });
+    await writeFile(this.endpointFile(spec.name), JSON.stringify(args), { mode: 0o600 });
+    const result = await this.up(spec.name, servingStack(args, this.context.home));
+    return { ...result, outputs: await this.endpointOf(args) };
+  }
+
+  /** What `endpointUp` would do. */
+  async endpointPreview(spec: EndpointSpec, command: ServingCommand): Promise<StackResult<null>> {
+    const args = ServingStackArgs.parse({ spec, serving: command });
+    return this.preview(spec.name, servingStack(args, this.context.home));
+  }
+
+  /** Ends an endpoint and forgets it; one that is not there is fine. */
+  async endpointDestroy(name: string): Promise<StackResult<null>> {
+    const result = await this.destroy(name, false);
+    await rm(this.endpointFile(name), { force: true });
+    return result;
+  }
+
+  /** Every endpoint of this home, half-made and dead ones too, so that none is forgotten. */
+  async listEndpoints(): Promise<Endpoint[]> {
+    const files = await readdir(join(this.backend, "endpoints"));
+    return Promise.all(
+      files.sort().map(async (file) => {
+        const text = await readFile(join(this.backend, "endpoints", file), "utf8");
+        return this.endpointOf(ServingStackArgs.parse(JSON.parse(text)));
+      }),
+    );
+  }
+
+  /** Outputs of the target's platform; null when it was never up, or is half made. */
+  async readOutputs(target: Target): Promise<StackOutputs | null> {
+    const stack = await selectStack(target.name, await this.workspace());
+    if (stack === null) return null;
+    const outputs = plain(await stack.outputs());
+    return outputs.kind === undefined ? null : StackOutputs.parse(outputs);
+  }
+
+  private async platformProgram(target: Target, options: PlatformOptions): Promise<PulumiFn> {
+    const { root, home } = this.context;
+    switch (target.kind) {
+      case "local": {
+        const toolchain = options.toolchain ?? (await this.trainersToolchain());
+        return localStack(target, { root, home, toolchain, services: options.services });
+      }
+    }
+  }
+
+  private async trainersToolchain(): Promise<LocalStackArgs["toolchain"]> {
+    const lock = await readFile(join(this.context.root, "modules/trainers/trl/requirements.lock"));
+    const lockDigest = digestBytes(lock);
+    return {
+      python: join(this.context.cache, `python-${shortDigest(lockDigest)}`, "bin", "python"),
+      lockDigest,
+      modules: ["torch", "transformers", "trl", "peft"],
+    };
+  }
+
+  private up(name: string, program: PulumiFn): Promise<StackResult<Record<string, unknown> | null>> {
+    return this.change(name, { program }, async (stack, { onEvent }) => {
+      const { outputs } = await stack.up({ refresh: true, onEvent, signal: this.context.signal });
+      return plain(outputs);
+    });
+  }
+
+  private preview(name: string, program: PulumiFn): Promise<StackResult<null>> {
+    return this.change(name, { program, forget: "when new" }, async (stack, { onEvent }) => {
+      await stack.preview({ refresh: true, onEvent, signal: this.context.signal });
+      return null;
+    });
+  }
+
+  private destroy(name: string, deleteResults: boolean): Promise<StackResult<null>> {
+    return this.change(name, { deleteResults, forget: "always" }, async (stack, { onEvent }) => {
+      await stack.destroy({ onEvent, signal: this.context.signal });
+      return null;
+    });
+  }
+
+  /** Runs one operation on a stack: alone, on repaired state, with its events collected and its error made readable. */
+  private change<T>(
+    name: string,
+    {
+      program,
+      deleteResults = false,
+      forget,
+    }: { program?: PulumiFn; deleteResults?: boolean; forget?: "always" | "when new" },
+    operate: (stack: Stack, collector: EventCollector) => Promise<T>,
+  ): Promise<StackResult<T | null>> {
+    const { progress = () => {}, waitSeconds = 300 } = this.context;
+    const onWait = (holder: number) => progress({ kind: "waiting", holder });
+    return withLock(this.lockFile(name), { waitSeconds, onWait }, async () => {
+      const started = performance.now();
+      const issuesFile = join(this.backend, "work", `issues-${randomUUID()}.jsonl`);
+      const collector = new EventCollector(progress);
+      const workspace = await this.workspace({
+        program,
+        environment: { UPLIFT_ERROR_FILE: issuesFile, UPLIFT_DELETE_RESULTS: deleteResults ? "1" : "0" },
+      });
+      const known = await selectStack(name, workspace);
+      if (known === null && program === undefined)
+        return { changes: collector.changes, outputs: null, durationSeconds: 0 };
+      const stack = known ?? (await Stack.create(name, workspace));
+      try {
+        if (known) await this.repair(stack, progress);
+        const outputs = await operate(stack, collector);
+        if (forget === "always" || (forget === "when new" && known === null)) await workspace.removeStack(name);
+        return { changes: collector.changes, outputs, durationSeconds: secondsSince(started) };
+      } catch (error) {
+        throw await collector.explain(error, issuesFile);
+      } finally {
+        await rm(issuesFile, { force: true });
+      }
+    });
+  }
+
+  private async repair(stack: Stack, progress: (event: StackProgress) => void): Promise<void> {
+    for (const step of [() => releaseStaleLock(stack, this.backend), () => dropPendingOperations(stack)]) {
+      const what = await step();
+      if (what !== null) progress({ kind: "repair", what });
+    }
+  }
+
+  private async workspace({ program, environment }: { program?: PulumiFn; environment?: Record<string, string> } = {}) {
+    const { root, cache, path } = this.context;
+    this.pulumi ??= installPulumi({ root, cache, path }, join(this.backend, "cli"));
+    return LocalWorkspace.create({
+      program,
+      workDir: join(this.backend, "work"),
+      pulumiHome: join(this.backend, "home"),
+      pulumiCommand: await this.pulumi,
+      projectSettings: { name: "uplift", runtime: "nodejs" },
+      envVars: {
+        PATH: path,
+        PULUMI_BACKEND_URL: pathToFileURL(this.backend).href,
+        PULUMI_CONFIG_PASSPHRASE: await this.passphrase(),
+        PULUMI_SKIP_UPDATE_CHECK: "1",
+        UPLIFT_ROOT: root,
+        ...environment,
+      },
+    });
+  }
+
+  /** The passphrase of this home's secrets: random, made once, readable by its owner only. */
+  private async passphrase(): Promise<string> {
+    const path = join(this.backend, "passphrase");
+    try {
+      await writeFile(path, randomBytes(24).toString("base64url"), { mode: 0o600, flag: "wx" });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    }
+    return readFile(path, "utf8");
+  }
+
+  private async endpointOf({ spec }: ServingStackArgs): Promise<Endpoint> {
+    const identity = await readPidFile(pidFilePath({ home: this.context.home, name: spec.name }));
+    const running = identity !== null && (await isRunning(identity));
+    const state = !running ? "stopped" : (await isLocked(this.lockFile(spec.name))) ? "starting" : "ready";
+    return Endpoint.parse({ ...spec, url: `http://${spec.host}:${spec.port}/v1`, state });
+  }
+
+  private endpointFile(name: string): string {
+    return join(this.backend, "endpoints", `${name}.json`);
+  }
+
+  private lockFile(name: string): string {
+    return join(this.backend, "locks", `${name}.lock`);
+  }
+}
+
+async function selectStack(name: string, workspace: LocalWorkspace): Promise<Stack | null> {
+  try {
+    return await Stack.select(name, workspace);
+  } catch (error) {
+    if (error instanceof StackNotFoundError) return null;
+    throw error;
+  }
+}
+
+function plain(outputs: OutputMap): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(outputs).map(([name, { value }]) => [name, value]));
+}
+
+function secondsSince(started: number): number {
+  return (performance.now() - started) / 1000;
+}

@@ -1,0 +1,87 @@
+/**
+ * Pulumi program of a local target: target → stores, toolchain, environment service and controller on this machine.
+ * Exports what schemas/stack.ts calls LocalStackOutputs.
+ */
+import { LocalPlatform, type LocalPlatformArgs, type Service } from "../modules/cluster/component.ts";
+import { codeDigest } from "../modules/cluster/index.ts";
+import type { LocalStackOutputs } from "../schemas/stack.ts";
+import type { LocalTarget } from "../schemas/target.ts";
+
+/** What the program needs beside the target. */
+export type LocalStackArgs = {
+  /** The clone. */
+  root: string;
+  /** Absolute folder of state, stores and logs. */
+  home: string;
+  toolchain: LocalPlatformArgs["toolchain"];
+  /** Other commands for the services; the engine's tests run small stand-ins. */
+  services?: { environments?: ServiceCommand; controller?: ServiceCommand };
+};
+
+/** What to run for a service. */
+export type ServiceCommand = Pick<Service, "command" | "args"> & Partial<Pick<Service, "env" | "codeDigest">>;
+
+/** The program of a local target. */
+export function localStack(target: LocalTarget, { root, home, toolchain, services }: LocalStackArgs) {
+  return async (): Promise<Record<keyof LocalStackOutputs, unknown>> => {
+    const platform = new LocalPlatform(target.name, {
+      home,
+      toolchain,
+      environments: {
+        env: {},
+        readySeconds: 120,
+        ...(services?.environments ?? (await environmentService(target, root, home))),
+        port: target.environmentsPort,
+      },
+      controller: {
+        env: {},
+        readySeconds: 120,
+        ...(services?.controller ?? (await controller(target, root, home))),
+        port: target.controllerPort,
+      },
+    });
+    return {
+      kind: "local",
+      home,
+      controllerUrl: `http://127.0.0.1:${target.controllerPort}`,
+      environmentsUrl: `http://127.0.0.1:${target.environmentsPort}`,
+      objectStorePath: platform.objectStorePath,
+      databasePath: platform.databasePath,
+      python: platform.python,
+    };
+  };
+}
+
+async function environmentService(target: LocalTarget, root: string, home: string): Promise<ServiceCommand> {
+  const script = ["--import", "tsx", "modules/environments/main.ts"];
+  return {
+    command: "node",
+    args: [
+      ...script,
+      "--port",
+      `${target.environmentsPort}`,
+      "--data",
+      `${home}/environments`,
+      "--families",
+      "modules/tasks/repo-chores",
+    ],
+    codeDigest: await codeDigest(root, ["modules/environments", "modules/tasks", "schemas", "package-lock.json"]),
+  };
+}
+
+async function controller(target: LocalTarget, root: string, home: string): Promise<ServiceCommand> {
+  return {
+    command: "node",
+    args: [
+      "--import",
+      "tsx",
+      "modules/cli/main.ts",
+      "controller",
+      "--home",
+      home,
+      "--port",
+      `${target.controllerPort}`,
+    ],
+    codeDigest: await codeDigest(root, ["modules", "schemas", "stacks", "package-lock.json"]),
+  };
+}
