@@ -15,8 +15,14 @@ import {
   Stack,
   StackNotFoundError,
 } from "@pulumi/pulumi/automation/index.js";
-import { endProcesses, isRunning, pidFilePath, processesOf, readPidFile } from "../modules/cluster/index.ts";
-import { digestBytes, shortDigest } from "../schemas/digest.ts";
+import {
+  endProcesses,
+  HOME_MARKER,
+  isRunning,
+  pidFilePath,
+  processesWith,
+  readPidFile,
+} from "../modules/cluster/index.ts";
 import { Endpoint, type EndpointSpec } from "../schemas/endpoint.ts";
 import { StackOutputs } from "../schemas/stack.ts";
 import type { Target } from "../schemas/target.ts";
@@ -25,7 +31,8 @@ import { type LocalStackArgs, localStack } from "./local.ts";
 import { installPulumi } from "./pulumi-cli.ts";
 import { type ServingCommand, ServingStackArgs, servingStack } from "./serving.ts";
 import { isLocked, withLock } from "./stack-lock.ts";
-import { dropPendingOperations, releaseStaleLock } from "./stack-repair.ts";
+import { dropPendingOperations, endOrphans, releaseStaleLock, STACK_MARKER } from "./stack-repair.ts";
+import { trainersToolchain } from "./toolchain.ts";
 
 export type { Changes, StackProgress } from "./engine-events.ts";
 
@@ -51,6 +58,9 @@ export type StackResult<Outputs> = { changes: Changes; outputs: Outputs; duratio
 
 /** What a platform needs beside its target; the engine's tests give small stand-ins. */
 export type PlatformOptions = Partial<Pick<LocalStackArgs, "toolchain" | "services">>;
+
+/** Time that a process which is in no stack gets to end by itself. */
+const STOP_SECONDS = 10;
 
 /** One home's infrastructure. */
 export class Engine {
@@ -90,8 +100,8 @@ export class Engine {
     const { changes } = await this.destroy(target.name, deleteResults);
     // Jobs, and what a service left behind when it was killed, are in no stack.
     const others = async () =>
-      (await processesOf(this.context.home)).map(({ pid }) => pid).filter((pid) => pid !== process.pid);
-    await endProcesses(others, 10);
+      (await processesWith(HOME_MARKER, this.context.home)).filter((pid) => pid !== process.pid);
+    await endProcesses(others, STOP_SECONDS);
     if (deleteResults) {
       for (const folder of ["logs", "processes"])
         await rm(join(this.context.home, folder), { recursive: true, force: true });
@@ -116,6 +126,8 @@ export class Engine {
   /** Ends an endpoint and forgets it; one that is not there is fine. */
   async endpointDestroy(name: string): Promise<StackResult<null>> {
     const result = await this.destroy(name, false);
+    // A start that was killed may have made a process before the stack knew of it.
+    await stopNotedProcess({ name, home: this.context.home, stopSeconds: STOP_SECONDS });
     await rm(this.endpointFile(name), { force: true });
     return result;
   }
@@ -140,23 +152,13 @@ export class Engine {
   }
 
   private async platformProgram(target: Target, options: PlatformOptions): Promise<PulumiFn> {
-    const { root, home } = this.context;
+    const { root, home, cache } = this.context;
     switch (target.kind) {
       case "local": {
-        const toolchain = options.toolchain ?? (await this.trainersToolchain());
+        const toolchain = options.toolchain ?? (await trainersToolchain(root, cache));
         return localStack(target, { root, home, toolchain, services: options.services });
       }
     }
-  }
-
-  private async trainersToolchain(): Promise<LocalStackArgs["toolchain"]> {
-    const lock = await readFile(join(this.context.root, "modules/trainers/trl/requirements.lock"));
-    const lockDigest = digestBytes(lock);
-    return {
-      python: join(this.context.cache, `python-${shortDigest(lockDigest)}`, "bin", "python"),
-      lockDigest,
-      modules: ["torch", "transformers", "trl", "peft"],
-    };
   }
 
   private up(name: string, program: PulumiFn): Promise<StackResult<Record<string, unknown> | null>> {
@@ -166,7 +168,8 @@ export class Engine {
     });
   }
 
-  private preview(name: string, program: PulumiFn): Promise<StackResult<null>> {
+  /** What a program would do to a stack. */
+  preview(name: string, program: PulumiFn): Promise<StackResult<null>> {
     return this.change(name, { program, forget: "when new" }, async (stack, { onEvent }) => {
       await stack.preview({ refresh: true, onEvent, signal: this.context.signal });
       return null;
@@ -195,17 +198,25 @@ export class Engine {
     return withLock(this.lockFile(name), { waitSeconds, onWait }, async () => {
       const started = performance.now();
       const issuesFile = join(this.backend, "work", `issues-${randomUUID()}.jsonl`);
+      const marker = `${this.context.home} ${name}`;
       const collector = new EventCollector(progress);
       const workspace = await this.workspace({
         program,
-        environment: { UPLIFT_ERROR_FILE: issuesFile, UPLIFT_DELETE_RESULTS: deleteResults ? "1" : "0" },
+        environment: {
+          [STACK_MARKER]: marker,
+          UPLIFT_ERROR_FILE: issuesFile,
+          UPLIFT_DELETE_RESULTS: deleteResults ? "1" : "0",
+        },
       });
+      const repaired = (what: string | null) => what !== null && progress({ kind: "repair", what });
+      repaired(await endOrphans(marker));
       const known = await selectStack(name, workspace);
       if (known === null && program === undefined)
         return { changes: collector.changes, outputs: null, durationSeconds: 0 };
       const stack = known ?? (await Stack.create(name, workspace));
       try {
-        if (known) await this.repair(stack, progress);
+        if (known) repaired(await releaseStaleLock(stack, this.backend));
+        if (known) repaired(await dropPendingOperations(stack));
         const outputs = await operate(stack, collector);
         if (forget === "always" || (forget === "when new" && known === null)) await workspace.removeStack(name);
         return { changes: collector.changes, outputs, durationSeconds: secondsSince(started) };
@@ -215,13 +226,6 @@ export class Engine {
         await rm(issuesFile, { force: true });
       }
     });
-  }
-
-  private async repair(stack: Stack, progress: (event: StackProgress) => void): Promise<void> {
-    for (const step of [() => releaseStaleLock(stack, this.backend), () => dropPendingOperations(stack)]) {
-      const what = await step();
-      if (what !== null) progress({ kind: "repair", what });
-    }
   }
 
   private async workspace({ program, environment }: { program?: PulumiFn; environment?: Record<string, string> } = {}) {

@@ -36,7 +36,7 @@ export function localStack(target: LocalTarget, { root, home, toolchain, service
       controller: {
         env: {},
         readySeconds: 120,
-        ...(services?.controller ?? (await controller(target, root, home))),
+        ...(services?.controller ?? (await controller(target, { root, home, toolchain }))),
         port: target.controllerPort,
       },
     });
@@ -69,18 +69,24 @@ async function environmentService(target: LocalTarget, root: string, home: strin
   };
 }
 
-async function controller(target: LocalTarget, root: string, home: string): Promise<ServiceCommand> {
+async function controller(
+  target: LocalTarget,
+  { root, home, toolchain }: Pick<LocalStackArgs, "root" | "home" | "toolchain">,
+): Promise<ServiceCommand> {
+  const options = {
+    home,
+    port: target.controllerPort,
+    "environments-url": `http://127.0.0.1:${target.environmentsPort}`,
+    python: toolchain.python,
+    slots: target.slots,
+    threads: target.threads,
+    "endpoint-hours": target.endpointHours,
+  };
   return {
     command: "node",
     args: [
-      "--import",
-      "tsx",
-      "modules/cli/main.ts",
-      "controller",
-      "--home",
-      home,
-      "--port",
-      `${target.controllerPort}`,
+      ...["--import", "tsx", "modules/cli/main.ts", "controller"],
+      ...Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]),
     ],
     codeDigest: await codeDigest(root, ["modules", "schemas", "stacks", "package-lock.json"]),
   };

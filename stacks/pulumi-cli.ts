@@ -41,7 +41,12 @@ export async function findPulumi({ root, cache, path }: PulumiSearch): Promise<s
 export async function installPulumi(search: PulumiSearch, folder: string): Promise<PulumiCommand> {
   const bin = join(folder, "bin");
   await mkdir(bin, { recursive: true });
-  await link(await findPulumi(search), join(bin, "pulumi"));
+  // What Pulumi starts has this folder on its PATH; the link must not come to point at itself.
+  const path = search.path
+    .split(":")
+    .filter((part) => part !== bin)
+    .join(":");
+  await link(await findPulumi({ ...search, path }), join(bin, "pulumi"));
   await link(join(search.root, "tools", "pulumi-resource-pulumi-nodejs"), join(bin, "pulumi-resource-pulumi-nodejs"));
   return PulumiCommand.get({ root: folder });
 }

@@ -2,14 +2,11 @@
  * Stack repair: what a killed Pulumi leaves in a stack (its lock, half-done operations) → a stack that `up` can work on.
  * In: a stack whose lock of ours is held. Out: what was repaired. May end an orphaned Pulumi; rewrites state through Pulumi.
  */
-import { readdir, readFile } from "node:fs/promises";
-import { hostname } from "node:os";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Stack } from "@pulumi/pulumi/automation/index.js";
 import { z } from "zod";
-import { commandLine, endProcesses } from "../modules/cluster/index.ts";
-
-const PulumiLock = z.object({ pid: z.number().int().positive(), hostname: z.string() });
+import { endProcesses, processesWith } from "../modules/cluster/index.ts";
 
 const Deployment = z.looseObject({
   version: z.number(),
@@ -19,19 +16,23 @@ const Deployment = z.looseObject({
 /** Time an orphan gets to end by itself after SIGTERM, on which Pulumi saves its state. */
 const ORPHAN_SECONDS = 20;
 
-/**
- * Releases a lock that a killed caller's Pulumi left. Only for a stack whose own lock is held: then no living caller
- * can be behind the Pulumi that holds it.
- */
+/** Variable in the environment of Pulumi and of all it starts, save services: home and name of the stack it works on. */
+export const STACK_MARKER = "UPLIFT_STACK";
+
+/** Ends the Pulumi, providers and drivers of a killed caller. Only with the stack's lock held: then none of them has a caller. */
+export async function endOrphans(marker: string): Promise<string | null> {
+  const orphans = await processesWith(STACK_MARKER, marker);
+  if (orphans.length === 0) return null;
+  await endProcesses(() => processesWith(STACK_MARKER, marker), ORPHAN_SECONDS);
+  return `ended what a killed command left running (processes ${orphans.join(", ")})`;
+}
+
+/** Releases the lock that a killed Pulumi left. */
 export async function releaseStaleLock(stack: Stack, backend: string): Promise<string | null> {
-  const holders = await pulumiLockHolders(backend, stack.name);
-  if (holders.length === 0) return null;
-  for (const pid of holders) {
-    // The pid may be a stranger's by now.
-    if ((await commandLine(pid)).includes("pulumi")) await endProcesses(() => stillPulumi(pid), ORPHAN_SECONDS);
-  }
-  if ((await pulumiLockHolders(backend, stack.name)).length > 0) await stack.cancel();
-  return `released the lock that process ${holders.join(", ")} left`;
+  const folder = join(backend, ".pulumi", "locks", "organization", "uplift", stack.name);
+  if (!(await listOrEmpty(folder)).some((name) => name.endsWith(".json"))) return null;
+  await stack.cancel();
+  return "released the lock that a killed command left";
 }
 
 /**
@@ -45,20 +46,6 @@ export async function dropPendingOperations(stack: Stack): Promise<string | null
   const { pending_operations: _, ...deployment } = exported.deployment;
   await stack.importStack({ version: exported.version, deployment });
   return `dropped ${pending.length} half-done operations (${pending.map(({ type }) => type).join(", ")})`;
-}
-
-async function stillPulumi(pid: number): Promise<number[]> {
-  return (await commandLine(pid)).includes("pulumi") ? [pid] : [];
-}
-
-async function pulumiLockHolders(backend: string, stackName: string): Promise<number[]> {
-  const folder = join(backend, ".pulumi", "locks", "organization", "uplift", stackName);
-  const holders: number[] = [];
-  for (const name of await listOrEmpty(folder)) {
-    const lock = PulumiLock.parse(JSON.parse(await readFile(join(folder, name), "utf8")));
-    if (lock.hostname === hostname()) holders.push(lock.pid);
-  }
-  return holders;
 }
 
 async function listOrEmpty(folder: string): Promise<string[]> {

@@ -12,6 +12,5 @@ export {
   readProbe,
 } from "./checkpoint-store.ts";
 export { digestFiles, hashFiles } from "./files.ts";
-export { type Command, mergeCommand } from "./merge-command.ts";
 export { verifyModelFolder } from "./model-folder.ts";
 export { CompleteMarker, type CompleteStep, findComplete, type TornStep, verifyStep } from "./trainer-output.ts";

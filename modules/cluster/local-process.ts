@@ -50,6 +50,9 @@ export const LocalProcessInputs = z.object({
 });
 export type LocalProcessInputs = z.infer<typeof LocalProcessInputs>;
 
+/** What it takes to find a service and end it. */
+export type Stoppable = Pick<LocalProcessInputs, "name" | "home" | "stopSeconds">;
+
 /** Clone and clock and environment, known only to main.ts. */
 export type Surroundings = {
   root: string;
@@ -89,7 +92,7 @@ export async function startProcess(inputs: LocalProcessInputs, around: Surroundi
     return await waitUntilReady(inputs, child, pidFile);
   } catch (error) {
     const started = await readPidFile(pidFile);
-    if (started) await endGroup(started, inputs);
+    if (started) await stopProcess(inputs, started);
     throw startFailed(inputs, (error as Error).message, await logTail(inputs.logPath, logStart));
   }
 }
@@ -106,8 +109,13 @@ export async function processIsThere(identity: ProcessIdentity): Promise<boolean
 }
 
 /** Ends a service and its group: SIGTERM, then SIGKILL. Nothing to do is fine; a stranger with its old pid is left alone. */
-export async function stopProcess(inputs: LocalProcessInputs, identity: ProcessIdentity): Promise<void> {
+export async function stopProcess(inputs: Stoppable, identity: ProcessIdentity): Promise<void> {
   await endGroup(identity, inputs);
+  await stopNotedProcess(inputs);
+}
+
+/** Ends the service of this name that noted itself, whether or not any state knows of it. */
+export async function stopNotedProcess(inputs: Stoppable): Promise<void> {
   const noted = await readPidFile(pidFilePath(inputs));
   if (noted) await endGroup(noted, inputs);
   await rm(pidFilePath(inputs), { force: true });
@@ -131,7 +139,7 @@ export function pidFilePath(inputs: { home: string; name: string }): string {
   return join(inputs.home, "processes", `${inputs.name}.pid`);
 }
 
-function endGroup(leader: ProcessIdentity, inputs: LocalProcessInputs): Promise<void> {
+function endGroup(leader: ProcessIdentity, inputs: Stoppable): Promise<void> {
   return endProcesses(async () => {
     const members = await groupMembers(leader, inputs.home);
     if (!members.includes(leader.pid) && (await isRunning(leader))) members.push(leader.pid);

@@ -58,20 +58,19 @@ export async function isRunning(identity: ProcessIdentity): Promise<boolean> {
 /** Members of a process's group, also after its leader's death; the marker keeps a stranger's group out. */
 export async function groupMembers(leader: ProcessIdentity, home: string): Promise<number[]> {
   if (leader.bootId !== (await bootId())) return [];
+  const group = (await allProcesses()).filter(({ groupId }) => groupId === leader.pid);
+  // The kernel gives no pid out again while its group lives: a new process with this pid means that ours is all gone.
+  if (group.some(({ pid, startTicks }) => pid === leader.pid && startTicks !== leader.startTicks)) return [];
   const members: number[] = [];
-  for (const entry of await allProcesses()) {
-    if (entry.groupId !== leader.pid || entry.startTicks < leader.startTicks) continue;
-    if (await hasMarker(entry.pid, home)) members.push(entry.pid);
-  }
+  for (const { pid } of group) if (await hasVariable(pid, HOME_MARKER, home)) members.push(pid);
   return members;
 }
 
-/** Every process started for a home, directly or by one that was. */
-export async function processesOf(home: string): Promise<ProcessIdentity[]> {
-  const boot = await bootId();
-  const found: ProcessIdentity[] = [];
-  for (const { pid, startTicks } of await allProcesses()) {
-    if (await hasMarker(pid, home)) found.push({ pid, startTicks, bootId: boot });
+/** Every process that was started with this environment variable, or by one that was. */
+export async function processesWith(variable: string, value: string): Promise<number[]> {
+  const found: number[] = [];
+  for (const { pid } of await allProcesses()) {
+    if (await hasVariable(pid, variable, value)) found.push(pid);
   }
   return found;
 }
@@ -119,9 +118,9 @@ async function allProcesses(): Promise<ProcessEntry[]> {
   return entries.filter((entry) => entry !== null);
 }
 
-async function hasMarker(pid: number, home: string): Promise<boolean> {
+async function hasVariable(pid: number, variable: string, value: string): Promise<boolean> {
   const environment = await readOrNull(`/proc/${pid}/environ`);
-  return environment?.split("\0").includes(`${HOME_MARKER}=${home}`) ?? false;
+  return environment?.split("\0").includes(`${variable}=${value}`) ?? false;
 }
 
 // A process may end between two reads, and another user's may not be read: both mean "not one of ours" here.

@@ -2,7 +2,8 @@
  * Toolchain: the trainers' Python, made by tools/setup.sh and only checked here.
  * In: its path and the modules it must have. Out: nothing, or a UserError. Runs that Python once (0.1 s, no imports).
  */
-import { execa } from "execa";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { z } from "zod";
 import { UserError } from "../../schemas/error.ts";
 
@@ -21,9 +22,13 @@ const FIND_MISSING =
 
 /** Why the toolchain cannot be used; null when it can. */
 export async function toolchainFault({ python, modules }: ToolchainInputs): Promise<string | null> {
-  const result = await execa(python, ["-c", FIND_MISSING, ...modules], { reject: false, timeout: 60_000 });
-  if (result.failed) return `${python} does not run (${result.shortMessage?.split("\n")[0]})`;
-  return result.stdout.trim() === "" ? null : `${python} lacks ${result.stdout.trim().split(" ").join(", ")}`;
+  try {
+    // Not execa: the driver that calls this is started anew for each resource, and loading execa would be half its cost.
+    const { stdout } = await promisify(execFile)(python, ["-c", FIND_MISSING, ...modules], { timeout: 60_000 });
+    return stdout.trim() === "" ? null : `${python} lacks ${stdout.trim().split(" ").join(", ")}`;
+  } catch (error) {
+    return `${python} does not run (${(error as Error).message.split("\n")[0]})`;
+  }
 }
 
 /** Throws with the remedy when the toolchain cannot be used. */

@@ -12,9 +12,11 @@ import { interval, isClearOfZero, percent, points, stageStep } from "./format.ts
 export const FIGURE_ROWS = 16;
 
 type Line = {
-  readonly id: string;
+  readonly name: string;
+  /** The name, cut to what there is room for. */
   readonly label: string;
   readonly value: string;
+  readonly range: string;
   readonly mean: number;
   readonly low: number;
   readonly high: number;
@@ -28,7 +30,8 @@ export function scoreFigure(board: Board, width: number): string {
   const base = rows.find(isBase);
   const lines = rows.map((row) => ({
     ...common(row, width),
-    value: `${percent(row.score.mean)} %  (${interval(row.score, percent)})`,
+    value: `${percent(row.score.mean)} %`,
+    range: interval(row.score, percent),
     ...inPercent(row.score),
     isQuiet: isBase(row),
   }));
@@ -39,7 +42,7 @@ export function scoreFigure(board: Board, width: number): string {
     domain: [0, Math.min(100, Math.ceil(highest / 10) * 10)],
     label: "Held-out score, %",
     reference: base === undefined ? null : base.score.mean * 100,
-    title: `Scores with 95 % intervals. ${lines.map((line) => `${line.label}: ${line.value}`).join(". ")}.`,
+    title: "Scores",
   });
 }
 
@@ -51,7 +54,8 @@ export function gainFigure(board: Board, width: number): string | null {
       : [
           {
             ...common(row, width),
-            value: `${points(row.overBase.gain.mean)}  (${interval(row.overBase.gain, points)})`,
+            value: points(row.overBase.gain.mean),
+            range: interval(row.overBase.gain, points),
             ...inPercent(row.overBase.gain),
             isQuiet: !isClearOfZero(row.overBase.gain),
           },
@@ -68,7 +72,7 @@ export function gainFigure(board: Board, width: number): string | null {
     ],
     label: "Gain over base, percentage points",
     reference: 0,
-    title: `Gains over base with 95 % intervals. ${lines.map((line) => `${line.label}: ${line.value}`).join(". ")}.`,
+    title: "Gains over base",
   });
 }
 
@@ -76,11 +80,17 @@ export function gainFigure(board: Board, width: number): string | null {
 export function curveFigure(series: MetricSeries, width: number): string {
   const last = series.points.at(-1);
   const svg = Plot.plot({
-    ...canvas(width, 220),
+    ...canvas(width, 210),
     marginLeft: 48,
     marginRight: 16,
     marginTop: 28,
-    x: { label: "step", tickFormat: (step: number) => (Number.isInteger(step) ? String(step) : "") },
+    marginBottom: 42,
+    x: {
+      label: "step",
+      labelAnchor: "center",
+      labelArrow: "none",
+      tickFormat: (step: number) => (Number.isInteger(step) ? String(step) : ""),
+    },
     y: { label: series.name, grid: true, nice: true, ticks: 5 },
     marks: [
       Plot.line(series.points, { x: "step", y: "value", stroke: "var(--accent)", strokeWidth: 2 }),
@@ -99,48 +109,72 @@ function draw(options: {
   reference: number | null;
   title: string;
 }): string {
-  const { lines, width, domain, label, reference } = options;
+  const { width, domain, label, reference } = options;
+  // Each line has its words above its interval; the reference line runs beside the intervals only, not through words.
+  const lines = options.lines.map((line, at) => ({ ...line, words: at - 0.22, at: at + 0.2, from: at, to: at + 0.42 }));
   const loud = lines.filter((line) => !line.isQuiet);
   const quiet = lines.filter((line) => line.isQuiet);
-  const text = { y: "id", dy: -13, fill: "var(--text)" };
+  const shownValue = (line: Line) => (isNarrow(width) ? line.value : `${line.value}  (${line.range})`);
+  const text = { y: "words", fill: "var(--text)" };
+  const referenceStyle = { stroke: "var(--muted)", ...(reference === 0 ? {} : { strokeDasharray: "3 3" }) };
   const svg = Plot.plot({
-    ...canvas(width, lines.length * 46 + 58),
+    ...canvas(width, lines.length * 46 + 50),
     marginLeft: 10,
     marginRight: 14,
-    marginTop: 8,
+    marginTop: 4,
     marginBottom: 40,
-    x: { domain, label, labelAnchor: "center", labelArrow: "none", grid: true, ticks: width < 400 ? 5 : 8, tickSize: 0 },
-    y: { domain: lines.map((line) => line.id), axis: null },
+    x: {
+      domain,
+      label,
+      labelAnchor: "center",
+      labelArrow: "none",
+      grid: true,
+      ticks: isNarrow(width) ? 5 : 8,
+      tickSize: 0,
+    },
+    y: { domain: [lines.length - 0.5, -0.5], axis: null },
     marks: [
       ...(reference === null
         ? []
-        : [Plot.ruleX([reference], { stroke: "var(--muted)", ...(reference === 0 ? {} : { strokeDasharray: "4 4" }) })]),
-      Plot.ruleY(quiet, { y: "id", x1: "low", x2: "high", stroke: "var(--muted)", strokeWidth: 3, dy: 6 }),
-      Plot.ruleY(loud, { y: "id", x1: "low", x2: "high", stroke: "var(--accent)", strokeWidth: 3, dy: 6 }),
-      Plot.dot(quiet, { y: "id", x: "mean", fill: "var(--surface)", stroke: "var(--muted)", strokeWidth: 2.5, r: 5, dy: 6 }),
-      Plot.dot(loud, { y: "id", x: "mean", fill: "var(--accent)", r: 5.5, dy: 6 }),
+        : [Plot.ruleX(lines, { x: () => reference, y1: "from", y2: "to", ...referenceStyle })]),
+      Plot.ruleY(quiet, { y: "at", x1: "low", x2: "high", stroke: "var(--muted)", strokeWidth: 3 }),
+      Plot.ruleY(loud, { y: "at", x1: "low", x2: "high", stroke: "var(--accent)", strokeWidth: 3 }),
+      Plot.dot(quiet, { y: "at", x: "mean", fill: "var(--surface)", stroke: "var(--muted)", strokeWidth: 2.5, r: 5 }),
+      Plot.dot(loud, { y: "at", x: "mean", fill: "var(--accent)", r: 5.5 }),
       Plot.text(lines, { ...text, text: "label", frameAnchor: "left", textAnchor: "start", fontWeight: 600 }),
-      Plot.text(lines, { ...text, text: "value", frameAnchor: "right", textAnchor: "end" }),
+      Plot.text(lines, { ...text, text: shownValue, frameAnchor: "right", textAnchor: "end" }),
     ],
   });
-  return finish(svg, options.title);
+  const told = lines.map((line) => `${line.name}: ${line.value} (${line.range})`);
+  return finish(svg, `${options.title} with 95 % intervals. ${told.join(". ")}.`);
 }
 
 function canvas(width: number, height: number) {
   const { document } = parseHTML("<!doctype html><html><body></body></html>");
   return {
-    document: document as unknown as Document,
+    document,
     width,
     height,
-    style: { fontFamily: "inherit", fontSize: "12.5px", color: "var(--muted)", background: "none", overflow: "visible" },
+    style: {
+      fontFamily: "inherit",
+      fontSize: "12.5px",
+      color: "var(--muted)",
+      background: "none",
+      overflow: "visible",
+    },
   };
 }
 
 /** The element's text, labelled for those who hear it. */
-function finish(svg: Element, title: string): string {
+function finish(svg: { setAttribute(name: string, value: string): void; outerHTML: string }, title: string): string {
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", title);
   return svg.outerHTML;
+}
+
+/** On a phone the bars have to say the intervals: there is no room for the words. */
+function isNarrow(width: number): boolean {
+  return width < 400;
 }
 
 function figureRows(board: Board): LeaderboardRow[] {
@@ -152,11 +186,13 @@ function isBase(row: LeaderboardRow): boolean {
   return row.model.checkpoint === row.model.base;
 }
 
-function common(row: LeaderboardRow, width: number): { id: string; label: string } {
-  const room = Math.floor(width / 7) - 26;
-  const step = row.model.stage === "base" || row.model.name.includes(String(row.model.step)) ? "" : `, ${stageStep(row.model)}`;
-  const name = [...`${row.model.name}${step}`];
-  return { id: row.evaluationId, label: name.length > room ? `${name.slice(0, room - 1).join("")}…` : name.join("") };
+function common(row: LeaderboardRow, width: number): { name: string; label: string } {
+  // About 7.5 units a bold letter; the value stands at the other end of the line.
+  const room = Math.floor(width / 7.5) - (isNarrow(width) ? 10 : 26);
+  const isSaid = row.model.stage === "base" || row.model.name.includes(String(row.model.step));
+  const name = isSaid ? row.model.name : `${row.model.name}, ${stageStep(row.model)}`;
+  const letters = [...name];
+  return { name, label: letters.length > room ? `${letters.slice(0, room - 1).join("")}…` : name };
 }
 
 function inPercent({ mean, low, high }: { mean: number; low: number; high: number }) {

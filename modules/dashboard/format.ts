@@ -41,9 +41,7 @@ export function duration(seconds: number): string {
 
 /** How long something took, or null while it goes on. */
 export function elapsed(startedAt: string | null, endedAt: string | null): string | null {
-  return startedAt === null || endedAt === null
-    ? null
-    : duration((Date.parse(endedAt) - Date.parse(startedAt)) / 1000);
+  return startedAt === null || endedAt === null ? null : duration((Date.parse(endedAt) - Date.parse(startedAt)) / 1000);
 }
 
 /** 3145728 → "3.0 MiB". */
@@ -61,4 +59,9 @@ export function stageStep({ stage, step }: { stage: string; step: number }): str
 /** 1234567 → "1,234,567". */
 export function whole(count: number): string {
   return count.toLocaleString("en-US");
+}
+
+/** 1 → "1 file", 2 → "2 files". */
+export function countOf(count: number, noun: string): string {
+  return `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
 }

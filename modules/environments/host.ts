@@ -2,7 +2,7 @@
  * Host: this machine → where the sandbox's programs are, or a UserError that says what to install or allow.
  * Comes in: PATH and the process's user. Goes out: `Host`. Reads the file system, starts one short program each.
  */
-import { existsSync, lstatSync, readlinkSync, realpathSync } from "node:fs";
+import { existsSync, lstatSync, readFileSync, readlinkSync, realpathSync } from "node:fs";
 import { release } from "node:os";
 import { delimiter, join } from "node:path";
 import { execa } from "execa";
@@ -16,7 +16,7 @@ export interface Host {
   readonly layout: HostLayout;
   /**
    * For a service that runs as root: the users its sandboxes run as, one each. Root is exempt from the kernel's
-   * process limit and owns too much. Null when the service is an ordinary user: then they all run as that user.
+   * process limit and owns too much. Null when the service cannot become another user: then they all run as its own.
    */
   readonly users: { readonly first: number; readonly count: number } | null;
   /** Since Linux 5.14 RLIMIT_NPROC counts per user namespace, so per sandbox; before, only per user. */
@@ -42,7 +42,7 @@ export async function inspectHost(from: { path: string; root: boolean }): Promis
     });
   };
   const folders = from.path.split(delimiter).filter((folder) => folder.startsWith("/"));
-  const bwrap = [...folders, "/usr/bin"].map((folder) => join(folder, "bwrap")).find((file) => existsSync(file));
+  const bwrap = folders.map((folder) => join(folder, "bwrap")).find((file) => existsSync(file));
   if (bwrap === undefined)
     missing("bubblewrap", "there is no bwrap on PATH", "apt-get install bubblewrap (or your system's package)");
   for (const program of ["git", "tar"]) {
@@ -57,13 +57,23 @@ export async function inspectHost(from: { path: string; root: boolean }): Promis
   if (bwrap === undefined || python === null || issues.length > 0) throw new UserError(issues);
   const [major = 0, minor = 0] = release().split(".").map(Number);
   const perNamespace = major > 5 || (major === 5 && minor >= 14);
+  const users =
+    from.root && areMapped(readFileSync("/proc/self/uid_map", "utf8"), SANDBOX_USERS) ? SANDBOX_USERS : null;
   return {
     bwrap,
     git: "/usr/bin/git",
     layout: { python, ...rootLayout() },
-    users: from.root ? SANDBOX_USERS : null,
-    limitsProcesses: from.root || perNamespace,
+    users,
+    limitsProcesses: users !== null || perNamespace,
   };
+}
+
+/** Whether root of this user namespace may become these users: in a rootless container it is often not. */
+export function areMapped(uidMap: string, users: { first: number; count: number }): boolean {
+  return uidMap.split("\n").some((line) => {
+    const [first = 0, , count = 0] = line.trim().split(/\s+/).map(Number);
+    return users.first >= first && users.first + users.count <= first + count;
+  });
 }
 
 async function findPython(): Promise<string | null> {

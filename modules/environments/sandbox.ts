@@ -49,6 +49,8 @@ export class Sandbox {
   readonly #args: SandboxArgs;
   /** Resolves when the sandbox's outer process is gone, whoever ended it. */
   readonly ended: Promise<void>;
+  /** Resolves with the executor's first word. */
+  readonly #up: Promise<void>;
   #stderr = "";
   #lost: SandboxLost | null = null;
   /** Requests wait for each other: the executor does one thing at a time. */
@@ -70,6 +72,7 @@ export class Sandbox {
     }
     this.#frames = new FrameReader(MAX_LINE_BYTES);
     this.#child.stdout?.on("data", (piece: Buffer) => this.#frames.push(piece));
+    this.#up = new Promise((resolve) => this.#child.stdout?.once("data", () => resolve()));
     this.#child.stderr?.on("data", (piece: Buffer) => {
       this.#stderr = (this.#stderr + piece.toString("utf8")).slice(-4096);
     });
@@ -148,7 +151,10 @@ export class Sandbox {
   /** Ends the sandbox with all its processes, and waits until it is gone. */
   async kill(): Promise<void> {
     this.#lose("ended by the service");
+    // The executor ends when its input does. That also holds for one that is still on its way up, and it must come
+    // up first: a bwrap killed before it has let its child go on leaves that child waiting for ever.
     this.#child.stdin?.destroy();
+    await Promise.race([this.#up, this.ended]);
     this.#child.kill("SIGKILL");
     await this.ended;
   }
@@ -180,7 +186,7 @@ export class Sandbox {
         return await work();
       } catch (error) {
         this.#lose(error instanceof Error ? error.message : String(error));
-        this.#child.kill("SIGKILL");
+        void this.kill();
         throw this.#lost;
       } finally {
         clearTimeout(timer);

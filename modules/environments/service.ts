@@ -12,6 +12,7 @@ import { Attempts } from "./attempts.ts";
 import { type Family, loadFamily, stageFile } from "./family.ts";
 import { GradeJournal } from "./grade-journal.ts";
 import { inspectHost } from "./host.ts";
+import { endOrphans } from "./orphans.ts";
 import { Repositories } from "./repository.ts";
 import { SandboxPool } from "./sandbox-pool.ts";
 import { profileDigest } from "./sandbox-profile.ts";
@@ -70,6 +71,8 @@ export async function openEnvironmentService(args: EnvironmentServiceArgs): Prom
   }
   const executor = await readFile(EXECUTOR);
   const pool = new SandboxPool({ host, executorFile: await stageFile(staging, "executor.py", executor) });
+  const orphans = endOrphans(staging);
+  if (orphans > 0) args.log.warn({ orphans }, "ended what an earlier service left");
   await pool.probe();
   const journal = new GradeJournal(join(args.data, "grades.jsonl"));
   const taskSets = new TaskSets({ folder: join(args.data, "task-sets"), families });

@@ -94,7 +94,6 @@ export function evaluationOf(options: {
       maxTurns: 8,
       maxTokensPerTurn: 128,
       seed: 7,
-      // biome-ignore lint/suspicious/noThenProperty: the preset calls it so, and a string is no thenable
       failureRule: { retries: 2, exhausted: "counts-as-failure" },
     },
     serving: { server: "light", contextTokens: 1024, dtype: "float32", toolCallParser: "hermes" },

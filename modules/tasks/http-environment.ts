@@ -8,7 +8,7 @@ import { Agent, type Dispatcher, request } from "undici";
 import type { z } from "zod";
 import type { Digest } from "../../schemas/digest.ts";
 import { Attempt, Grade, ToolResult } from "../../schemas/environment.ts";
-import { ErrorBody } from "../../schemas/error.ts";
+import { ErrorBody, UserError } from "../../schemas/error.ts";
 import type { TaskSet } from "../../schemas/task.ts";
 import { type EnvironmentClient, InfrastructureError } from "./environment-client.ts";
 import { taskSetDigest } from "./task-set.ts";
@@ -117,7 +117,7 @@ export async function connectHttpEnvironment(options: HttpEnvironmentOptions): P
   const attemptPath = (id: string): string => `/v1/attempts/${encodeURIComponent(id)}`;
 
   const put = await send("PUT", `/v1/task-sets/${digest}`, taskSet, "always");
-  if (put.status >= 300) throw contractError(put, "PUT task set");
+  if (put.status >= 300) throw refusedTaskSet(put, base);
 
   return {
     taskSet: digest,
@@ -146,6 +146,20 @@ export async function connectHttpEnvironment(options: HttpEnvironmentOptions): P
     },
     close: () => agent.close(),
   };
+}
+
+/** The service has other families than the task set is of, or another version of them. */
+function refusedTaskSet(answer: { status: number; json: unknown }, url: string): Error {
+  const body = ErrorBody.safeParse(answer.json);
+  if (!body.success) return contractError(answer, "PUT task set");
+  return new UserError({
+    code: "task-set-refused",
+    path: url,
+    asked: "the environment service was to serve this task set",
+    found: `it refused: ${body.data.error.message} (${body.data.error.code})`,
+    allowed: "a task set of a family and version that the service has",
+    todo: "generate the task set again, or start the service with that family",
+  });
 }
 
 /** A 404 or 410 for an attempt we started and did not end: the service lost or reaped it. */

@@ -1,9 +1,12 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Task } from "../../schemas/task.ts";
 import { jaccard, NEAR_COPY_THRESHOLD, nearCopyGroups, similarPairs, taskShingles } from "./near-copies.ts";
 import { random } from "./random.ts";
 import { generateRepoChores } from "./repo-chores/generate.ts";
+
+// Seconds of work on an idle machine; the limit is for a busy one.
+vi.setConfig({ testTimeout: 60_000 });
 
 function task(id: string, prompt: string, lines: string[]): Task {
   const files = { "a.conf": lines.map((line) => `${line}\n`).join("") };

@@ -1,10 +1,13 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { UserError } from "../../schemas/error.ts";
 import { nearCopyGroups } from "./near-copies.ts";
 import { random } from "./random.ts";
 import { generateRepoChores } from "./repo-chores/generate.ts";
 import { splitTasks } from "./split.ts";
+
+// Seconds of work on an idle machine; the limit is for a busy one.
+vi.setConfig({ testTimeout: 60_000 });
 
 type Small = { id: string; project: string; difficulty: number };
 

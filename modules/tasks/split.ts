@@ -1,12 +1,12 @@
 /**
  * Split: tasks and their near-copy groups → train, validation, held-out.
  * Groups go whole to one side. Held-out and validation get exactly the asked number of tasks, spread over project ×
- * difficulty like the tasks themselves; train gets the rest. Depends on the seed and the tasks' content, not on their
- * order. Pure.
+ * difficulty like the tasks themselves; train gets the rest. Depends on the seed, not on
+ * the order of tasks or groups. Pure.
  */
 import { type Issue, UserError } from "../../schemas/error.ts";
 import type { SplitName, Task, TaskSet } from "../../schemas/task.ts";
-import { random } from "./random.ts";
+import { type Random, random } from "./random.ts";
 
 /** How many tasks the two measured splits must have. */
 export interface SplitSizes {
@@ -15,8 +15,15 @@ export interface SplitSizes {
 }
 
 type SplitTask = Pick<Task, "id" | "project" | "difficulty">;
-type Group = { id: string; size: number; stratum: string };
-type Stratum = { name: string; project: string; difficulty: number; tasks: number };
+type Group = { id: string; size: number; cells: string[] };
+type Stratum = { cells: string[]; tasks: number };
+/** A project, difficulty or stratum: how many tasks it should and does have in a split. */
+type Cell = { share: number; got: number };
+
+/** Joins project and difficulty in a stratum's name; no project or difficulty has it in its own. */
+const BETWEEN = " × ";
+/** Worth more than any closeness to shares. */
+const COVERS = 1e6;
 
 /**
  * Who is in which split, ids sorted. Throws a UserError `split-impossible` where whole groups cannot make the asked
@@ -46,15 +53,15 @@ export function splitTasks(
   }
   const byId = new Map(tasks.map((task) => [task.id, task]));
   const strata = stratify(tasks);
-  let free = describeGroups(groups, byId, seed);
+  let free = describeGroups(groups, byId);
   const chosen: Record<"held-out" | "validation", Set<string>> = { "held-out": new Set(), validation: new Set() };
   for (const [split, size] of [
     ["held-out", sizes.heldOut],
     ["validation", sizes.validation],
   ] as const) {
-    const picked = pickGroups(free, strata, size, seed, split);
+    const picked = pickGroups(free, strata, size, random(seed, "split", split));
     if (picked === null) {
-      const reach = reachableBelow(free, size);
+      const reach = bestSubset(free, size).total;
       throw refuse(
         `the ${free.length} near-copy groups still free (the largest with ${Math.max(0, ...free.map((group) => group.size))} tasks) cannot make ${split} ${size} without tearing one apart`,
         `whole groups only; the nearest smaller size is ${reach}`,
@@ -63,13 +70,6 @@ export function splitTasks(
     }
     chosen[split] = picked;
     free = free.filter((group) => !picked.has(group.id));
-  }
-  if (free.length === 0) {
-    throw refuse(
-      "no near-copy group is left to train on",
-      "at least one group for training",
-      "generate more tasks or ask for fewer",
-    );
   }
   const splits: TaskSet["splits"] = { train: [], validation: [], "held-out": [] };
   for (const [id, members] of Object.entries(groups)) {
@@ -94,93 +94,87 @@ function impossible(asked: string, found: string, allowed: string, todo: string)
   return { code: "split-impossible", path: "tasks.split", asked, found, allowed, todo };
 }
 
-const stratumOf = (task: SplitTask): string => `${task.project} / ${task.difficulty}`;
+/** The cells a task counts in: its project, its difficulty, and both together. */
+function cellsFor(task: SplitTask): string[] {
+  return [`project ${task.project}`, `difficulty ${task.difficulty}`, `${task.project}${BETWEEN}${task.difficulty}`];
+}
 
 function stratify(tasks: readonly SplitTask[]): Stratum[] {
   const strata = new Map<string, Stratum>();
   for (const task of tasks) {
-    const name = stratumOf(task);
-    const stratum = strata.get(name) ?? { name, project: task.project, difficulty: task.difficulty, tasks: 0 };
+    const cells = cellsFor(task);
+    const name = cells.join();
+    const stratum = strata.get(name) ?? { cells, tasks: 0 };
     stratum.tasks += 1;
     strata.set(name, stratum);
   }
-  return [...strata.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  return [...strata.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, stratum]) => stratum);
 }
 
-/** Groups in a seeded order that depends on ids only; a group counts for the stratum of its first task. */
-function describeGroups(groups: TaskSet["groups"], byId: ReadonlyMap<string, SplitTask>, seed: number): Group[] {
-  const described = Object.entries(groups).map(([id, members]) => {
-    const first = byId.get([...members].sort()[0] as string);
-    if (!first) throw new TypeError(`group ${id} names a task that is not in the set`);
-    return { id, size: members.length, stratum: stratumOf(first) };
-  });
-  return random(seed, "split", "groups").shuffle(described.sort((a, b) => (a.id < b.id ? -1 : 1)));
+/** Groups by id; a group counts for the project and difficulty of its first task. */
+function describeGroups(groups: TaskSet["groups"], byId: ReadonlyMap<string, SplitTask>): Group[] {
+  return Object.entries(groups)
+    .map(([id, members]) => {
+      const first = byId.get([...members].sort()[0] as string);
+      if (!first) throw new TypeError(`group ${id} names a task that is not in the set`);
+      return { id, size: members.length, cells: cellsFor(first) };
+    })
+    .sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/** Groups with `size` tasks together, as near to every stratum's share as whole groups allow; null if impossible. */
-function pickGroups(
-  free: readonly Group[],
-  strata: readonly Stratum[],
-  size: number,
-  seed: number,
-  split: SplitName,
-): Set<string> | null {
+/**
+ * Groups with exactly `size` tasks together, null if there are none. Taken one by one: first whatever covers a project
+ * or difficulty that has nothing yet, then whatever brings projects, difficulties and strata nearest to their shares,
+ * always so that the rest can still be filled exactly.
+ */
+function pickGroups(free: readonly Group[], strata: readonly Stratum[], size: number, rng: Random): Set<string> | null {
+  if (bestSubset(free, size).total !== size) return null;
+  const cells = cellsOf(strata, size);
   const picked = new Set<string>();
-  let missing = size;
-  for (const [stratum, quota] of quotas(free, strata, size, seed, split)) {
-    const own = free.filter((group) => group.stratum === stratum);
-    const { ids, total } = bestSubset(own, quota);
-    for (const id of ids) picked.add(id);
-    missing -= total;
+  let rest = rng.shuffle(free);
+  for (let missing = size; missing > 0; ) {
+    const ranked = rest
+      .filter((group) => group.size <= missing)
+      .map((group) => ({ group, worth: worthOf(group, cells) }))
+      // Equal worth keeps the seeded order: sorting is stable.
+      .sort((a, b) => b.worth - a.worth);
+    const best = ranked.find(({ group }) => {
+      const others = rest.filter((one) => one !== group);
+      return bestSubset(others, missing - group.size).total === missing - group.size;
+    });
+    if (!best) return null;
+    const { group } = best;
+    picked.add(group.id);
+    rest = rest.filter((one) => one !== group);
+    missing -= group.size;
+    for (const cell of group.cells) (cells.get(cell) as Cell).got += group.size;
   }
-  if (missing === 0) return picked;
-  // Some stratum's groups did not fit its share; others make up for it.
-  const rest = bestSubset(
-    free.filter((group) => !picked.has(group.id)),
-    missing,
-  );
-  if (rest.total === missing) return new Set([...picked, ...rest.ids]);
-  const any = bestSubset(free, size);
-  return any.total === size ? new Set(any.ids) : null;
+  return picked;
 }
 
-/** Each stratum's share of `size`: proportional, remainders dealt so that projects and difficulties stay even. */
-function quotas(
-  free: readonly Group[],
-  strata: readonly Stratum[],
-  size: number,
-  seed: number,
-  split: SplitName,
-): Map<string, number> {
+/** Every project, difficulty and stratum, with its share of `size`. */
+function cellsOf(strata: readonly Stratum[], size: number): Map<string, Cell> {
   const all = strata.reduce((sum, stratum) => sum + stratum.tasks, 0);
-  const room = new Map<string, number>();
-  for (const group of free) room.set(group.stratum, (room.get(group.stratum) ?? 0) + group.size);
-  const quota = new Map(
-    strata.map(({ name, tasks }) => [name, Math.min(Math.floor((size * tasks) / all), room.get(name) ?? 0)]),
-  );
-  const shortfall = (of: (stratum: Stratum) => boolean): number => {
-    const members = strata.filter(of);
-    const ideal = members.reduce((sum, { tasks }) => sum + (size * tasks) / all, 0);
-    return ideal - members.reduce((sum, { name }) => sum + (quota.get(name) ?? 0), 0);
-  };
-  const order = random(seed, "split", split).shuffle(strata);
-  for (let dealt = [...quota.values()].reduce((sum, one) => sum + one, 0); dealt < size; dealt += 1) {
-    const open = order.filter(({ name }) => (quota.get(name) ?? 0) < (room.get(name) ?? 0));
-    const needs = open.map((stratum) => ({
-      stratum,
-      need:
-        shortfall((one) => one.project === stratum.project) +
-        shortfall((one) => one.difficulty === stratum.difficulty) +
-        shortfall((one) => one === stratum),
-    }));
-    const neediest = needs.reduce<(typeof needs)[number] | null>(
-      (best, one) => (best && best.need >= one.need ? best : one),
-      null,
-    );
-    if (!neediest) break;
-    quota.set(neediest.stratum.name, (quota.get(neediest.stratum.name) ?? 0) + 1);
+  const cells = new Map<string, Cell>();
+  for (const stratum of strata) {
+    for (const name of stratum.cells) {
+      const cell = cells.get(name) ?? { share: 0, got: 0 };
+      cell.share += (size * stratum.tasks) / all;
+      cells.set(name, cell);
+    }
   }
-  return quota;
+  return cells;
+}
+
+/** How much, a task, a group lowers the squared distances from the shares; covering something empty comes first. */
+function worthOf(group: Group, cells: ReadonlyMap<string, Cell>): number {
+  let worth = 0;
+  for (const name of group.cells) {
+    const { share, got } = cells.get(name) as Cell;
+    worth += 2 * (share - got) - group.size;
+    if (got === 0 && !name.includes(BETWEEN)) worth += COVERS;
+  }
+  return worth;
 }
 
 /** Whole groups that come nearest to `target` tasks without passing it; earlier groups are preferred. */
@@ -199,10 +193,6 @@ function bestSubset(groups: readonly Group[], target: number): { ids: string[]; 
   const ids: string[] = [];
   for (let step = way[total]; step; step = way[step.before]) ids.push(step.group.id);
   return { ids, total };
-}
-
-function reachableBelow(groups: readonly Group[], size: number): number {
-  return bestSubset(groups, size).total;
 }
 
 /** Once there is a held-out task for each project (or difficulty), none may go unmeasured. */

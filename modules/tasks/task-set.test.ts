@@ -1,10 +1,13 @@
 import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { UserError } from "../../schemas/error.ts";
 import { familyDigest, familyEntry, loadFamily } from "./families.ts";
 import { buildTaskSet, checkTaskSet, readTaskSet, taskSetDigest } from "./task-set.ts";
+
+// Seconds of work on an idle machine; the limit is for a busy one.
+vi.setConfig({ testTimeout: 60_000 });
 
 const QUICKSTART = { family: "repo-chores", seed: 7, tasks: 300, heldOut: 48, validation: 24 };
 

@@ -6,26 +6,22 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Checkpoint } from "../../../schemas/checkpoint.ts";
 import { RenderingProbe } from "../../../schemas/checkpoint.ts";
-import type { Endpoint } from "../../../schemas/endpoint.ts";
 import { Evaluation, type Lineage } from "../../../schemas/evaluation.ts";
 import type { Progress, Run } from "../../../schemas/run.ts";
 import { folderOf } from "../../checkpoints/index.ts";
 import { evaluate as evaluateModel, planEvaluation } from "../../evaluation/index.ts";
 import type { StepContext, StepExecutor, StepStatus } from "../../runs/index.ts";
+import type { EndpointHost } from "../endpoint-host.ts";
 import { selectionOf } from "./select.ts";
 import { type StepTools, taskSetOf } from "./step-tools.ts";
-
-/** How the executor gets an endpoint and gives it back; implemented over Pulumi by the controller. */
-export interface EndpointHost {
-  /** Makes the endpoint of a checkpoint, or finds the one there is; returns when it answers. */
-  open(checkpoint: Checkpoint, plan: Run["plan"], purpose: string): Promise<Endpoint & { apiKey: string }>;
-  close(name: string): Promise<void>;
-}
 
 /** Object-store key of a finished evaluation. */
 export function evaluationKey(id: string): string {
   return `evaluations/${id}.json`;
 }
+
+/** How the purpose of an evaluation's own endpoint starts. */
+const PURPOSE = "evaluation of";
 
 /** One evaluation under way in this process. */
 interface Underway {
@@ -36,7 +32,7 @@ interface Underway {
 }
 
 /** The executor. */
-export function evaluate(tools: StepTools, endpoints: EndpointHost): StepExecutor<"evaluate"> {
+export function evaluate(tools: StepTools, endpoints: EndpointHost, endpointHours: number): StepExecutor<"evaluate"> {
   const underway = new Map<string, Underway>();
   const keyOf = ({ run, job, tryNumber }: StepContext<"evaluate">) => `${run.id}.${job.id}.${tryNumber}`;
 
@@ -46,7 +42,7 @@ export function evaluate(tools: StepTools, endpoints: EndpointHost): StepExecuto
     const report = (progress: Progress) => {
       entry.progress = progress;
     };
-    const finished = run(tools, endpoints, context, abort.signal, report).then(
+    const finished = run(tools, { endpoints, endpointHours }, context, abort.signal, report).then(
       (result) => {
         entry.status = { kind: "succeeded", result };
       },
@@ -83,7 +79,7 @@ export function evaluate(tools: StepTools, endpoints: EndpointHost): StepExecuto
 
 async function run(
   tools: StepTools,
-  endpoints: EndpointHost,
+  { endpoints, endpointHours }: { endpoints: EndpointHost; endpointHours: number },
   { run: owner, job, resultOf }: StepContext<"evaluate">,
   signal: AbortSignal,
   report: (progress: Progress) => void,
@@ -109,7 +105,12 @@ async function run(
   const probe = RenderingProbe.parse(
     JSON.parse(await readFile(join(await folderOf(checkpoint, tools.store), "rendering-probe.json"), "utf8")),
   );
-  const endpoint = await endpoints.open(checkpoint, owner.plan, `evaluation of ${job.checkpoint} for ${owner.id}`);
+  const endpoint = await endpoints.open({
+    checkpoint,
+    settings: serving,
+    purpose: `${PURPOSE} ${job.checkpoint} for ${owner.id}`,
+    hours: endpointHours,
+  });
   try {
     const started = tools.now().getTime();
     const evaluation = await evaluateModel({
@@ -140,7 +141,8 @@ async function run(
     await tools.store.put(evaluationKey(planned.id), JSON.stringify(evaluation));
     return { ...summary, ...scoreOf(evaluation) };
   } finally {
-    await endpoints.close(endpoint.name);
+    // One that somebody serves for himself stays.
+    if (endpoint.purpose.startsWith(PURPOSE)) await endpoints.close(endpoint.name);
   }
 }
 

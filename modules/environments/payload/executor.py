@@ -54,7 +54,8 @@ class Limits:
         cpu = int(self.seconds) + 1
         for kind, value in (
             (resource.RLIMIT_AS, self.memory_bytes),
-            (resource.RLIMIT_FSIZE, self.disk_bytes),
+            # Above what the disks hold, so that a full one is told as such; it only bounds files full of holes.
+            (resource.RLIMIT_FSIZE, self.disk_bytes + 8 * 1024 * 1024),
             (resource.RLIMIT_CPU, cpu),
             (resource.RLIMIT_NOFILE, 256),
             (resource.RLIMIT_CORE, 0),
@@ -164,6 +165,17 @@ def write_all(end: int, data: bytes) -> None:
         rest = rest[os.write(end, rest) :]
 
 
+def read_answer(written: bytes) -> dict | None:
+    """The answer in what a call's process wrote, or None. The tool ran in that process and may have written too."""
+    if not written.endswith(b"\n"):
+        return None
+    try:
+        answer = json.loads(written)
+        return {key: str(answer[key]) for key in ("status", "content", "detail")}
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 def is_disk_full(error: BaseException) -> bool:
     """ENOSPC of our own, or of a program whose words a tool caught. Too large a file (EFBIG) is a full disk too."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -189,9 +201,10 @@ class Executor:
             names = load(tools, "tools")
             self.tools, self.tool_error = names["TOOLS"], names["ToolError"]
         self.answer({"ready": True})
-        while line := self.incoming.readline():
-            request = json.loads(line)
-            getattr(self, f"on_{request['op']}")(request)
+        with self.incoming:
+            while line := self.incoming.readline():
+                request = json.loads(line)
+                getattr(self, f"on_{request['op']}")(request)
 
     def answer(self, value: dict, body: bytes = b"") -> None:
         write_all(self.outgoing, json.dumps(value).encode() + b"\n" + body)
@@ -234,11 +247,10 @@ class Executor:
 
         most = limits.output_characters * 12 + 16384  # JSON writes a character in at most 12 bytes.
         status, (written,) = run(main, limits.seconds, 1, most, to_the_end=False)
-        if written.endswith(b"\n"):
-            answer = json.loads(written)
-        elif status is None:
+        answer = read_answer(written)
+        if answer is None and status is None:
             answer = {"status": "timeout", "content": "error: timeout"}
-        else:
+        elif answer is None:
             answer = {"status": "tool-error", "content": "error: crashed"}
         if answer["status"] == "tool-error" and self.room_bytes() < ALMOST_FULL_BYTES:
             answer["content"] = "error: disk full"

@@ -1,9 +1,12 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { digestJson } from "../../../schemas/digest.ts";
 import { Task } from "../../../schemas/task.ts";
 import { generateRepoChores } from "./generate.ts";
 import { KEYS, PROJECTS, type Project, pathOf, STEMS, VALUE_NUMBERS, VALUE_WORDS } from "./vocabulary.ts";
+
+// Seconds of work on an idle machine; the limit is for a busy one.
+vi.setConfig({ testTimeout: 60_000 });
 
 type Files = Record<string, string>;
 

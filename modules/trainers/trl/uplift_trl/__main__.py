@@ -11,7 +11,6 @@ import argparse
 import os
 import signal
 import sys
-import warnings
 from pathlib import Path
 
 from .config import ConfigError, read_rl, read_sft
@@ -56,8 +55,6 @@ def _quiet(threads: int) -> None:
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
     os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    # TRL warns of the server's vLLM, which it shares a venv with and does not use.
-    warnings.filterwarnings("ignore", message="TRL currently supports vLLM versions")
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from uplift_trl.config import ConfigError, Lora
 from uplift_trl.merge import MergeError, import_base, merge, tensors, verify
 from uplift_trl.models import adapter, load_model, load_tokenizer
+from uplift_trl.rendering import prompt_ids
 from uplift_trl.tests.tiny import CONVERSATION, TOOLS, save_tiny_model
 
 
@@ -54,9 +55,7 @@ class MergeTest(unittest.TestCase):
 
     def test_the_merged_folder_loads_by_itself_with_tokenizer_and_probe(self) -> None:
         folder = self.merged()
-        ids = load_tokenizer(folder).apply_chat_template(
-            CONVERSATION[:3], tools=TOOLS, add_generation_prompt=True, return_dict=False
-        )
+        ids = prompt_ids(load_tokenizer(folder), CONVERSATION[:3], TOOLS)
         (case,) = json.loads((folder / "rendering-probe.json").read_text())["cases"]
         self.assertEqual(case["tokenIds"], ids)
         logits = load_model(folder)(torch.tensor([ids])).logits

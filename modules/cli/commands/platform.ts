@@ -1,0 +1,152 @@
+/**
+ * uplift up | preview | destroy: the target's infrastructure through the Pulumi engine.
+ */
+import { confirm, isCancel } from "@clack/prompts";
+import type { Command } from "commander";
+import { UserError } from "../../../schemas/error.ts";
+import type { Changes, StackProgress } from "../../../stacks/engine.ts";
+import { ControllerClient } from "../controller-client.ts";
+import { openSession, type Session } from "../session.ts";
+import { example, print, printJson, type TargetOptions, withTarget } from "./options.ts";
+
+/** Registers the three commands. */
+export function platformCommands(program: Command): void {
+  const up = program.command("up").description("make or repair the target's platform; a second time changes nothing");
+  withTarget(up).action(async ({ target, json }: TargetOptions) => {
+    const session = await openSession(target, json ? undefined : printProgress);
+    const result = await bringUp(session);
+    if (json) return printJson(result);
+    print(`${summary(result.changes)} in ${result.durationSeconds.toFixed(0)} s`);
+    print(`Dashboard and API: ${result.outputs.controllerUrl}`);
+  });
+  example(up, "up", "up --target local --json");
+
+  const preview = program.command("preview").description("show what `up` would change, killed services included");
+  withTarget(preview).action(async ({ target, json }: TargetOptions) => {
+    const session = await openSession(target, json ? undefined : printProgress);
+    const result = await session.engine.platformPreview(session.target);
+    if (json) printJson(result);
+    else print(summary(result.changes));
+  });
+  example(preview, "preview");
+
+  const destroy = program
+    .command("destroy")
+    .description("end every service, job and endpoint of the target; asks before it deletes results")
+    .option("--delete-results", "also delete checkpoints, traces, runs and the leaderboard")
+    .option("--keep-results", "keep them without asking")
+    .option("--force", "also while runs are under way")
+    .option("-y, --yes", "do not ask");
+  withTarget(destroy).action(async (options: TargetOptions & DestroyOptions) => {
+    const session = await openSession(options.target, options.json ? undefined : printProgress);
+    if (!options.force) await refuseWhileRunning(session);
+    const deleteResults = await decideResults(options);
+    const result = await session.engine.platformDestroy(session.target, { deleteResults });
+    if (options.json) return printJson({ ...result, deletedResults: deleteResults });
+    print(`${summary(result.changes)}; results were ${deleteResults ? "deleted" : `kept in ${session.home}`}`);
+  });
+  example(destroy, "destroy", "destroy --delete-results --yes");
+}
+
+interface DestroyOptions {
+  readonly deleteResults?: boolean;
+  readonly keepResults?: boolean;
+  readonly force?: boolean;
+  readonly yes?: boolean;
+}
+
+/** Makes or repairs the platform of a session. */
+export function bringUp(session: Session) {
+  return session.engine.platformUp(session.target);
+}
+
+/** Results are deleted only when somebody said so: by the option, or by answering the question. */
+async function decideResults({
+  deleteResults,
+  keepResults,
+  yes,
+  json,
+}: TargetOptions & DestroyOptions): Promise<boolean> {
+  if (deleteResults && keepResults)
+    throw new UserError({
+      code: "destroy-contradiction",
+      path: "--delete-results --keep-results",
+      asked: "results are to be deleted and kept",
+      found: "only one of the two can be done",
+      allowed: "one of the two options",
+      todo: "leave one out",
+    });
+  const interactive = process.stdin.isTTY && process.stdout.isTTY && !json;
+  if (keepResults || (!deleteResults && !interactive)) return false;
+  if (yes) return deleteResults ?? false;
+  if (!interactive)
+    throw new UserError({
+      code: "destroy-needs-yes",
+      path: "--delete-results",
+      asked: "results are to be deleted",
+      found: "there is no terminal to ask on",
+      allowed: "--yes, which answers the question",
+      todo: "add --yes, or leave --delete-results out",
+    });
+  const answered = await confirm({
+    message: "Delete checkpoints, traces, runs and the leaderboard as well? They cannot be brought back.",
+    initialValue: false,
+  });
+  if (isCancel(answered)) throw new UserError(stopped);
+  return answered;
+}
+
+const stopped = {
+  code: "stopped",
+  path: "destroy",
+  asked: "the platform is to be destroyed",
+  found: "the question was not answered",
+  allowed: "yes or no",
+  todo: "run the command again; nothing was changed",
+};
+
+/** A platform with running work is not pulled from under it. */
+async function refuseWhileRunning(session: Session): Promise<void> {
+  const outputs = await session.engine.readOutputs(session.target);
+  if (!outputs) return;
+  // A controller that does not answer runs nothing that could be lost: its jobs resume with the next `up`.
+  const running = await new ControllerClient(outputs.controllerUrl, 0).runs(0, 200).then(
+    ({ runs }) => runs.filter(({ state }) => state === "running").map(({ id }) => id),
+    (error: unknown) => {
+      if (error instanceof UserError && error.code === "controller-unreachable") return [];
+      throw error;
+    },
+  );
+  if (running.length > 0)
+    throw new UserError({
+      code: "runs-under-way",
+      path: session.target.name,
+      asked: "the platform is to be destroyed",
+      found: `${running.join(", ")} ${running.length === 1 ? "is" : "are"} running`,
+      allowed: "a platform without running runs, or --force",
+      todo: "cancel them (uplift cancel RUN), wait, or add --force",
+    });
+}
+
+/** One line an event of the engine. */
+export function printProgress(event: StackProgress): void {
+  if (event.kind === "waiting") print(`  waiting for process ${event.holder}, which changes the same stack`);
+  else if (event.kind === "repair") print(`  repaired: ${event.what}`);
+  else if (event.state === "done" && SHOWN.has(event.operation)) print(`  ${event.operation} ${event.name}`);
+}
+
+/** Pulumi's own book-keeping (refresh, same, the halves of a replacement) says nothing to a person. */
+const SHOWN = new Set(["create", "update", "replace", "delete"]);
+
+/** "3 created, 5 unchanged". */
+export function summary(changes: Changes): string {
+  const words: [keyof Changes, string][] = [
+    ["create", "created"],
+    ["update", "updated"],
+    ["replace", "replaced"],
+    ["delete", "deleted"],
+    ["same", "unchanged"],
+  ];
+  const parts = words.filter(([key]) => changes[key] > 0).map(([key, word]) => `${changes[key]} ${word}`);
+  return parts.length > 0 ? parts.join(", ") : "nothing to do";
+}

@@ -1,0 +1,115 @@
+/**
+ * uplift train | attach | cancel: recipes → runs on the target, followed live. A run does not need its follower.
+ */
+import { randomBytes } from "node:crypto";
+import type { Command } from "commander";
+import type { Run } from "../../../schemas/run.ts";
+import { packSnapshot, storeSnapshot } from "../../runs/index.ts";
+import { RemoteError } from "../controller-client.ts";
+import { type FollowOutput, followRuns, hasEnded } from "../follow.ts";
+import { makePlan } from "../make-plan.ts";
+import { PROJECT_DIR } from "../project.ts";
+import { type LiveSession, live, openSession } from "../session.ts";
+import { taskSetKey } from "../steps/step-tools.ts";
+import { example, print, printJson, type TargetOptions, withTarget } from "./options.ts";
+import { bringUp, printProgress } from "./platform.ts";
+
+/** Registers the three commands. */
+export function trainCommands(program: Command): void {
+  const train = program
+    .command("train <recipe...>")
+    .description("plan recipes, snapshot the code, submit the jobs, and follow them to the leaderboard")
+    .option("-d, --detach", "submit and return", false)
+    .option("--again", "start another run although the same plan with the same code is running", false);
+  withTarget(train).action(async (recipes: string[], options: TargetOptions & { detach: boolean; again: boolean }) => {
+    const session = await upSession(options);
+    const runs: Run[] = [];
+    for (const recipe of recipes) runs.push(await submit(session, recipe, options.again, options.json));
+    if (options.detach) {
+      if (options.json) printJson(runs.map(({ id }) => id));
+      else for (const { id } of runs) print(`Follow it with: uplift attach ${id}`);
+      return;
+    }
+    await followToTheEnd(
+      session,
+      runs.map(({ id }) => id),
+      options.json,
+    );
+  });
+  example(train, "train recipes/quickstart-sft-rl.ts", "train recipes/quickstart-rl.ts --detach");
+
+  const attach = program.command("attach <run...>").description("follow runs that are under way");
+  withTarget(attach).action(async (ids: string[], { target, json }: TargetOptions) => {
+    await followToTheEnd(await live(await openSession(target)), ids, json);
+  });
+  example(attach, "attach quickstart-rl-20260102-150405-1a2b");
+
+  const cancel = program.command("cancel <run>").description("end a run: its jobs, its evaluations, its endpoints");
+  withTarget(cancel).action(async (id: string, { target, json }: TargetOptions) => {
+    const { client } = await live(await openSession(target));
+    await client.cancel(id);
+    const [run] = await followRuns(client, [id], json ? "json" : "lines", new AbortController().signal);
+    if (json) printJson(run);
+    else print(`${id} is ${run?.state ?? "gone"}`);
+  });
+  example(cancel, "cancel quickstart-rl-20260102-150405-1a2b");
+}
+
+/** A session whose platform is up; brings it up, which changes nothing where it is. */
+export async function upSession({ target, json }: TargetOptions): Promise<LiveSession> {
+  const session = await openSession(target, json ? undefined : printProgress);
+  await bringUp(session);
+  return live(session);
+}
+
+/** Submits one recipe; the same plan with the same code that is running already is returned instead. */
+export async function submit(session: LiveSession, recipe: string, again: boolean, quiet: boolean): Promise<Run> {
+  const { client, store } = session;
+  const { plan, taskSet } = await makePlan(recipe, session.target);
+  const snapshot = await storeSnapshot(await packSnapshot(PROJECT_DIR), store);
+  await store.put(taskSetKey({ plan }), JSON.stringify(taskSet));
+  try {
+    const run = await client.submit({ id: newRunId(plan.name, new Date()), plan, snapshot, again });
+    const { commit, uncommitted, files } = snapshot;
+    const code = `${files} files at ${commit?.slice(0, 12) ?? "no commit"}${uncommitted ? ` with ${uncommitted.files.length} uncommitted` : ""}`;
+    if (!quiet)
+      print(`Run ${run.id}: plan ${plan.digest.slice(7, 19)}, code ${snapshot.digest.slice(7, 19)} (${code})`);
+    return run;
+  } catch (error) {
+    const running =
+      error instanceof RemoteError && error.code === "run-exists" ? await twinOf(session, plan.digest) : null;
+    if (!running) throw error;
+    if (!quiet) print(`This plan with this code is running as ${running.id}; following it (--again starts another)`);
+    return running;
+  }
+}
+
+async function twinOf({ client }: LiveSession, planDigest: string): Promise<Run | null> {
+  const { runs } = await client.runs(0, 200);
+  const twin = runs.find((run) => run.state === "running" && run.planDigest === planDigest);
+  return twin ? client.run(twin.id) : null;
+}
+
+/** Follows runs; Ctrl-C leaves them running. A run that does not succeed makes the exit code 1. */
+export async function followToTheEnd(session: LiveSession, ids: readonly string[], json: boolean): Promise<Run[]> {
+  const detach = new AbortController();
+  process.once("SIGINT", () => detach.abort());
+  const output: FollowOutput = json ? "json" : process.stdout.isTTY ? "terminal" : "lines";
+  const runs = await followRuns(session.client, ids, output, detach.signal);
+  if (json) for (const run of runs) printJson({ event: "run", run });
+  else for (const run of runs) printEnd(run, session.outputs.controllerUrl);
+  if (!detach.signal.aborted && runs.some(({ state }) => state !== "succeeded")) process.exitCode = 1;
+  return runs;
+}
+
+function printEnd(run: Run, controllerUrl: string): void {
+  if (!hasEnded(run)) print(`${run.id} goes on; uplift attach ${run.id} follows it, uplift cancel ${run.id} ends it`);
+  else if (run.state === "succeeded") print(`${run.id} succeeded: uplift leaderboard, or ${controllerUrl}`);
+  else print(`${run.id} ${run.state}${run.error ? `\n${run.error}` : ""}`);
+}
+
+/** quickstart-rl-20260102-150405-1a2b: readable, sortable, unique. */
+function newRunId(name: string, now: Date): string {
+  const stamp = now.toISOString().replace(/[-:]/g, "").replace("T", "-").slice(0, 15);
+  return `${name}-${stamp}-${randomBytes(2).toString("hex")}`;
+}

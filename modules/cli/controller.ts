@@ -1,0 +1,168 @@
+/**
+ * Controller: one long-lived process: API, dashboard and the reconcile loop. Its whole state is in the database and
+ * the home's folders; kill it at any moment and the next one goes on.
+ */
+import { access, mkdir, rename, rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { serve } from "@hono/node-server";
+import { execa } from "execa";
+import { Hono } from "hono";
+import { type Logger, pino } from "pino";
+import { UserError } from "../../schemas/error.ts";
+import type { ObjectStore } from "../../schemas/object-store.ts";
+import type { Run } from "../../schemas/run.ts";
+import { findCheckpoint, listCheckpoints } from "../checkpoints/index.ts";
+import { leaderboardApp, migrations as leaderboardMigrations } from "../leaderboard/index.ts";
+import {
+  Layout,
+  ProcessScheduler,
+  Reconciler,
+  RunStore,
+  migrations as runMigrations,
+  runsApp,
+  type StepExecutors,
+  tarballDigest,
+} from "../runs/index.ts";
+import { createDirectoryStore, migrate, openDatabase } from "../stores/index.ts";
+import { dashboard } from "./dashboard.ts";
+import { EndpointHost } from "./endpoint-host.ts";
+import { PROJECT_DIR } from "./project.ts";
+import { openEngine } from "./session.ts";
+import { checkpoint } from "./steps/checkpoint.ts";
+import { collect } from "./steps/collect.ts";
+import { evaluate } from "./steps/evaluate.ts";
+import { publish } from "./steps/publish.ts";
+import { select } from "./steps/select.ts";
+import type { StepTools } from "./steps/step-tools.ts";
+import { train } from "./steps/train.ts";
+
+/** What the stack tells the controller on its command line. */
+export interface ControllerOptions {
+  readonly home: string;
+  readonly port: number;
+  readonly environmentsUrl: string;
+  readonly python: string;
+  readonly slots: number;
+  readonly threads: number;
+  readonly endpointHours: number;
+}
+
+/** Seconds between two looks at the runs, and at the endpoints' expiry. */
+const TICK_SECONDS = 1;
+const EXPIRY_SECONDS = 30;
+
+/** Runs until the process is asked to stop; then lets the look in hand end and leaves jobs running. */
+export async function runController(options: ControllerOptions): Promise<void> {
+  const log = pino({ base: undefined });
+  const now = () => new Date();
+  const layout = new Layout(options.home);
+  const store = createDirectoryStore(join(options.home, "objects"));
+  const database = await openDatabase({ kind: "pglite", dir: join(options.home, "database") });
+  await migrate(database, [
+    { module: "runs", migrations: runMigrations },
+    { module: "leaderboard", migrations: leaderboardMigrations },
+  ]);
+  const runs = new RunStore(database.db);
+  const engine = await openEngine(options.home);
+  const endpoints = new EndpointHost({ engine, store, python: options.python, home: options.home, now });
+  const tools: StepTools = {
+    layout,
+    store,
+    scheduler: new ProcessScheduler((key) => layout.job(key)),
+    python: options.python,
+    environmentsUrl: options.environmentsUrl,
+    threads: options.threads,
+    now,
+    codeOf: (run) => unpackCode(run, store, layout),
+    checkpoint: (digest) => findCheckpoint(store, digest),
+  };
+  const executors: StepExecutors = {
+    collect: collect(tools),
+    select: select(tools),
+    train: train(tools),
+    checkpoint: checkpoint(tools),
+    evaluate: evaluate(tools, endpoints, options.endpointHours),
+    publish: publish(tools, database.db),
+  };
+  const reconciler = new Reconciler({ store: runs, executors, slots: options.slots });
+
+  const app = new Hono()
+    .get("/health", (c) => c.json({ status: "ok" }))
+    .get("/api/checkpoints", async (c) => c.json({ checkpoints: await listCheckpoints(store) }))
+    .get("/api/endpoints", async (c) => c.json({ endpoints: await engine.listEndpoints() }))
+    .route("/", runsApp({ store: runs, layout }))
+    .route("/", leaderboardApp({ db: database.db, store }))
+    .route("/", dashboard({ runs, layout, db: database.db, store, engine }));
+  const server = await listen(app, options.port);
+  log.info({ port: options.port }, "controller ready");
+
+  const stop = new AbortController();
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort());
+  await Promise.all([
+    every(TICK_SECONDS, stop.signal, log, () => reconciler.tick()),
+    every(EXPIRY_SECONDS, stop.signal, log, async () => {
+      for (const name of await endpoints.closeExpired()) log.info({ name }, "endpoint expired");
+    }),
+  ]);
+  server.close();
+  await database.close();
+  // Evaluations under way would keep the process alive; the next controller goes on with them.
+  process.exit(0);
+}
+
+/** Calls `work` again and again, a pause between; a failure is logged and the next look tries again. */
+async function every(seconds: number, stop: AbortSignal, log: Logger, work: () => Promise<unknown>): Promise<void> {
+  while (!stop.aborted) {
+    try {
+      await work();
+    } catch (error) {
+      log.error({ err: error }, "a look of the controller failed");
+    }
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(done, seconds * 1000);
+      function done() {
+        clearTimeout(timer);
+        stop.removeEventListener("abort", done);
+        resolve();
+      }
+      stop.addEventListener("abort", done);
+    });
+  }
+}
+
+function listen(app: Hono, port: number) {
+  return new Promise<ReturnType<typeof serve>>((resolve, reject) => {
+    const server = serve({ fetch: app.fetch, port, hostname: "127.0.0.1" }, () => resolve(server));
+    server.on("error", (error: NodeJS.ErrnoException) => reject(error.code === "EADDRINUSE" ? portInUse(port) : error));
+  });
+}
+
+/** A run's code as it was submitted, with the project's installed packages; jobs run this and not the working tree. */
+async function unpackCode(run: Run, store: ObjectStore, layout: Layout): Promise<string> {
+  const folder = layout.code(run.snapshot.digest);
+  const unfinished = `${folder}.${process.pid}`;
+  const unpacked = await access(join(folder, "package.json")).then(
+    () => true,
+    () => false,
+  );
+  if (unpacked) return folder;
+  const tarball = await store.get(run.snapshot.key);
+  if (tarballDigest(tarball) !== run.snapshot.digest) throw new Error(`snapshot ${run.snapshot.key} is damaged`);
+  await rm(unfinished, { recursive: true, force: true });
+  await mkdir(unfinished, { recursive: true });
+  await execa("tar", ["-x", "-C", unfinished], { input: Buffer.from(tarball) });
+  await symlink(join(PROJECT_DIR, "node_modules"), join(unfinished, "node_modules"));
+  await rename(unfinished, folder);
+  return folder;
+}
+
+function portInUse(port: number): UserError {
+  return new UserError({
+    code: "port-in-use",
+    path: "controllerPort",
+    asked: `the controller is to listen on port ${port}`,
+    found: "another process does",
+    allowed: "a free port",
+    todo: "stop that process, or set controllerPort in a copy of stacks/targets/local.ts",
+  });
+}

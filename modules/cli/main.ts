@@ -1,0 +1,41 @@
+/**
+ * Main: argv → one command. A UserError is printed without a stack and exits 1; anything else is a defect and shows
+ * its stack.
+ */
+import { Command, CommanderError } from "commander";
+import { UserError } from "../../schemas/error.ts";
+import { controllerCommand } from "./commands/controller.ts";
+import { planCommand } from "./commands/plan.ts";
+import { platformCommands } from "./commands/platform.ts";
+import { quickstartCommand } from "./commands/quickstart.ts";
+import { runCommands } from "./commands/runs.ts";
+import { servingCommands } from "./commands/serving.ts";
+import { trainCommands } from "./commands/train.ts";
+import { RemoteError } from "./controller-client.ts";
+
+const program = new Command("uplift")
+  .description("Infrastructure as code for post-training: a typed recipe in, a number on a leaderboard out.")
+  .showHelpAfterError("(uplift --help lists the commands)")
+  .exitOverride();
+
+planCommand(program);
+platformCommands(program);
+trainCommands(program);
+runCommands(program);
+servingCommands(program);
+quickstartCommand(program);
+controllerCommand(program);
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) process.exitCode = error.exitCode;
+  else {
+    process.exitCode = 1;
+    const json = process.argv.includes("--json");
+    if (error instanceof UserError && json)
+      process.stdout.write(`${JSON.stringify({ error: { issues: error.issues } })}\n`);
+    else if (error instanceof UserError || error instanceof RemoteError) process.stderr.write(`${error.message}\n`);
+    else process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
+  }
+}

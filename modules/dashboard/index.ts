@@ -1,0 +1,6 @@
+/**
+ * Dashboard. Takes: functions that read leaderboard, evaluations, traces, runs, endpoints and checkpoints.
+ * Returns: a Hono app with the pages. Reads: nothing else but its own assets; writes nothing.
+ */
+export { type DashboardApp, dashboardApp } from "./app.tsx";
+export type { DashboardData, MetricSeries, Page } from "./data.ts";

@@ -1,0 +1,8 @@
+/**
+ * Evaluation: endpoint + environments → attempts, scores, traces.
+ * Takes a checkpoint, an endpoint's address, the environment service's and held-out tasks; returns an Evaluation.
+ * Writes traces to the object store it is given and the progress file; reaches those two services only.
+ */
+export { comparabilityOf, evaluationId } from "./comparability.ts";
+export { type Evaluate, type EvaluationProgress, evaluate, planEvaluation } from "./evaluate.ts";
+export { HARNESS_VERSION } from "./harness.ts";

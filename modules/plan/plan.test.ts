@@ -1,0 +1,178 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { canonicalJson, digestJson } from "../../schemas/digest.ts";
+import { UserError } from "../../schemas/error.ts";
+import { Plan } from "../../schemas/plan.ts";
+import { type RecipeInput, rlOnly, type SftRlRecipeInput, sftThenRl } from "../../schemas/recipe.ts";
+import { compilePlan, renderPlan } from "./index.ts";
+
+const rl = {
+  ...{ steps: 8, promptsPerStep: 4, rolloutsPerPrompt: 4, learningRate: 1e-3, lora: { rank: 4 } },
+  ...{ maxTurns: 6, maxTokensPerTurn: 48, saveEverySteps: 4 },
+};
+const written: SftRlRecipeInput = {
+  model: "tiny",
+  contextTokens: 1024,
+  tasks: { family: "repo-chores", seed: 1, tasks: 40, heldOut: 8, validation: 4 },
+  sft: { steps: 10, batchSize: 4, learningRate: 1e-3, lora: { rank: 4 }, saveEverySteps: 5 },
+  rl,
+  report: [
+    { stage: "sft", step: 10 },
+    { stage: "rl", step: 8 },
+  ],
+  evaluation: {
+    ...{ name: "p", attempts: 8, temperature: 1, topP: 1, maxTurns: 6, maxTokensPerTurn: 48, seed: 0 },
+    failureRule: { retries: 3, exhausted: "counts-as-failure" },
+  },
+};
+const { sft: _sft, ...withoutSft } = written;
+
+function plan(recipe: RecipeInput | object, changes: { harness?: string } = {}): Plan {
+  return compilePlan({
+    recipe,
+    file: "recipes/r.ts",
+    defaultName: "r",
+    target: { ...{ kind: "local", name: "local", home: ".uplift", slots: 2, threads: 1 }, ...ports },
+    taskSet: {
+      ...{ digest: digestJson("tasks"), familyDigest: digestJson("family") },
+      ...{ tasks: 40, groups: 30, train: 28, validation: 4, heldOut: 8 },
+    },
+    baseModel: { name: "tiny", digest: digestJson("base"), bytes: 3 },
+    harness: changes.harness ?? "1",
+    render: (_recipe, stage) => ({ stage }),
+  });
+}
+const ports = { controllerPort: 7600, environmentsPort: 7601, server: "vllm", endpointHours: 2 } as const;
+
+function codes(make: () => unknown): string[] {
+  try {
+    make();
+  } catch (error) {
+    if (error instanceof UserError) return error.issues.map(({ code }) => code);
+    throw error;
+  }
+  return [];
+}
+
+/** The same value with every object's keys in another order. */
+function shuffled(value: unknown, order: (keys: string[]) => string[]): unknown {
+  if (Array.isArray(value)) return value.map((item) => shuffled(item, order));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    order(Object.keys(value)).map((key) => [key, shuffled((value as Record<string, unknown>)[key], order)]),
+  );
+}
+
+describe("a plan", () => {
+  it("is the same, byte for byte, whatever the order of a recipe's keys", () => {
+    const expected = canonicalJson(plan(sftThenRl(written)));
+    fc.assert(
+      fc.property(fc.infiniteStream(fc.nat()), (numbers) => {
+        const order = (keys: string[]) =>
+          keys
+            .map((key) => [numbers.next().value as number, key] as const)
+            .sort(([a], [b]) => a - b)
+            .map(([, key]) => key);
+        expect(canonicalJson(plan(shuffled(sftThenRl(written), order) as RecipeInput))).toBe(expected);
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it("is its own digest's content and survives a round trip through JSON", () => {
+    const made = plan(sftThenRl(written));
+    const { digest, ...body } = Plan.parse(JSON.parse(canonicalJson(made)));
+    expect(digestJson(body)).toBe(digest);
+  });
+
+  it("trains SFT from the base, RL from the last SFT checkpoint, and evaluates the base and what is reported", () => {
+    const jobs = plan(sftThenRl(written)).jobs;
+    expect(jobs.map(({ id }) => id)).toEqual([
+      ...["base", "collect", "select", "sft", "sft-10", "rl", "rl-8"],
+      ...["evaluate-base", "publish-base", "evaluate-sft-10", "publish-sft-10", "evaluate-rl-8", "publish-rl-8"],
+    ]);
+    expect(jobs.find(({ id }) => id === "rl")).toMatchObject({ startFrom: "sft-10", needs: ["sft-10", "select"] });
+  });
+
+  it("has no SFT job for RL alone, which starts from the base", () => {
+    const jobs = plan(rlOnly({ ...withoutSft, report: [{ stage: "rl", step: 8 }] })).jobs;
+    expect(jobs.filter(({ kind }) => kind === "train").map(({ id }) => id)).toEqual(["rl"]);
+    expect(jobs.find(({ id }) => id === "rl")).toMatchObject({ startFrom: "base" });
+  });
+
+  it("only needs jobs that come before it", () => {
+    const jobs = plan(sftThenRl(written)).jobs;
+    jobs.forEach((job, index) => {
+      const before = jobs.slice(0, index).map(({ id }) => id);
+      expect(before).toEqual(expect.arrayContaining([...job.needs]));
+    });
+  });
+
+  it("keeps its comparability key when training changes, and loses it when measuring does", () => {
+    const key = plan(sftThenRl(written)).comparabilityKey;
+    expect(plan(sftThenRl({ ...written, rl: { ...rl, learningRate: 2e-3 } })).comparabilityKey).toBe(key);
+    expect(plan(rlOnly({ ...withoutSft, report: [{ stage: "rl", step: 8 }] })).comparabilityKey).toBe(key);
+    const others = [
+      plan(sftThenRl({ ...written, evaluation: { ...written.evaluation, temperature: 0.5 } })),
+      plan(sftThenRl({ ...written, contextTokens: 2048 })),
+      plan(sftThenRl({ ...written, server: "light" })),
+      plan(sftThenRl({ ...written, expert: { attempts: 4 } })),
+      plan(sftThenRl(written), { harness: "2" }),
+    ];
+    for (const other of others) expect(other.comparabilityKey).not.toBe(key);
+  });
+
+  it("counts what it will attempt", () => {
+    expect(plan(sftThenRl(written)).estimate.attempts).toEqual({
+      expert: (28 + 8) * 8,
+      rollouts: 8 * 4 * 4,
+      evaluation: 3 * 8 * 8,
+    });
+  });
+
+  it("can be read as a page that names every job and the key", () => {
+    const made = plan(sftThenRl(written));
+    const page = renderPlan(made);
+    for (const { id } of made.jobs) expect(page).toContain(id);
+    expect(page).toContain("28 train, 4 validation, 8 held out");
+    expect(Math.max(...page.split("\n").map((line) => line.length))).toBeLessThan(130);
+  });
+});
+
+describe("a recipe's mistakes", () => {
+  it("are all reported at once, each with the field's path", () => {
+    const wrong = sftThenRl({
+      ...written,
+      tasks: { family: "repo-chores", seed: 1, tasks: 10, heldOut: 8, validation: 4 },
+      rl: { ...rl, tasks: { passRateBand: { min: 0.9, max: 0.1 } }, maxTokensPerTurn: 4096 },
+      report: [{ stage: "rl", step: 5 }],
+    });
+    expect(codes(() => plan(wrong)).sort()).toEqual([
+      "context-too-short",
+      "pass-rate-band-empty",
+      "report-step-not-saved",
+      "split-impossible",
+    ]);
+  });
+
+  it("name an unknown field and where it stands", () => {
+    const recipe = { ...sftThenRl(written), rl: { ...rl, learningrate: 1 } };
+    expect(() => plan(recipe)).toThrow(/recipes\/r\.ts: rl: the field "learningrate" is set/);
+    expect(codes(() => plan(recipe))).toEqual(["recipe-unknown-field"]);
+  });
+
+  it("include SFT settings in a recipe that trains by RL alone", () => {
+    expect(codes(() => plan({ ...rlOnly(withoutSft), sft: written.sft }))).toEqual(["recipe-unknown-field"]);
+  });
+
+  it("include a reported SFT checkpoint in a recipe that trains by RL alone", () => {
+    expect(codes(() => plan(rlOnly(withoutSft)))).toEqual(["report-stage-missing"]);
+  });
+
+  it("include a reported step beyond the last one, and accept the last one though it is no multiple", () => {
+    expect(codes(() => plan(sftThenRl({ ...written, report: [{ stage: "rl", step: 12 }] })))).toEqual([
+      "report-step-not-saved",
+    ]);
+    expect(plan(sftThenRl({ ...written, rl: { ...rl, steps: 7 }, report: [{ stage: "rl", step: 7 }] })).name).toBe("r");
+  });
+});

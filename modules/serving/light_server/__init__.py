@@ -1,0 +1,1 @@
+"""Light server: one Hugging Face model behind the OpenAI chat API, in one process, for machines without vLLM."""

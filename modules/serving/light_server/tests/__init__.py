@@ -1,0 +1,1 @@
+"""Tests of the light server, on a random model of a few thousand parameters."""

@@ -1,0 +1,352 @@
+/**
+ * The real Pulumi engine on this machine, with small stand-ins for the services: what `uplift up|preview|destroy` and
+ * endpoints do, also after a service, a driver or Pulumi itself was killed. Needs what tools/setup.sh makes.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
+import { homedir, tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { HOME_MARKER, pidFilePath, processesWith, readPidFile } from "../modules/cluster/index.ts";
+import { Endpoint, EndpointSpec } from "../schemas/endpoint.ts";
+import { Issue } from "../schemas/error.ts";
+import { STACK_MARKER } from "../stacks/stack-repair.ts";
+
+const root = resolve(import.meta.dirname, "..");
+const Result = z.object({
+  changes: z.object({
+    create: z.number(),
+    update: z.number(),
+    delete: z.number(),
+    replace: z.number(),
+    same: z.number(),
+  }),
+  outputs: z.unknown(),
+  durationSeconds: z.number(),
+});
+const NONE = { create: 0, update: 0, delete: 0, replace: 0, same: 0 };
+/** Stack, component, four folders, toolchain, two services. */
+const RESOURCES = 9;
+
+let folder: string;
+let home: string;
+let ports: { controller: number; environments: number; endpoint: number };
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+function standIn(port: number, delayMs = 0) {
+  return { command: "node", args: ["test/support/stand-in-service.mjs", String(port), String(delayMs)] };
+}
+
+/** Starts one operation in a process of its own; `events` fills while it runs. */
+function start(
+  operation: string,
+  over: { clone?: string; delayMs?: number; job?: boolean; [key: string]: unknown } = {},
+) {
+  const { clone = root, delayMs = 0, job = false, ...rest } = over;
+  const request = {
+    operation,
+    context: {
+      root: clone,
+      home,
+      cache: process.env.UPLIFT_CACHE ?? join(homedir(), ".cache/uplift"),
+      path: process.env.PATH,
+    },
+    target: {
+      kind: "local",
+      name: "local",
+      slots: 1,
+      controllerPort: ports.controller,
+      environmentsPort: ports.environments,
+    },
+    options: {
+      toolchain: { python: "/usr/bin/python3", lockDigest: "any", modules: ["json"] },
+      services: {
+        environments: standIn(ports.environments, delayMs),
+        controller: { ...standIn(ports.controller), env: { STAND_IN_JOB: job ? "1" : "0" } },
+      },
+    },
+    ...rest,
+  };
+  const child = spawn("node", ["--import", "tsx", "test/support/engine-command.ts", JSON.stringify(request)], {
+    cwd: clone,
+  });
+  const output = { text: "", events: "" };
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+    output.text += chunk;
+  });
+  child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+    output.events += chunk;
+  });
+  return { child, output };
+}
+
+async function run(operation: string, over: Parameters<typeof start>[1] = {}): Promise<unknown> {
+  const { child, output } = start(operation, over);
+  const [code] = await once(child, "close");
+  if (code !== 0 && !output.text.startsWith('{"issues"')) throw new Error(output.events);
+  return JSON.parse(output.text);
+}
+
+async function change(operation: string, over: Parameters<typeof start>[1] = {}) {
+  const answer = await run(operation, over);
+  const result = Result.safeParse(answer);
+  if (!result.success) throw new Error(JSON.stringify(answer));
+  console.log(`${operation}: ${result.data.durationSeconds.toFixed(1)} s, ${JSON.stringify(result.data.changes)}`);
+  return result.data;
+}
+
+async function issuesOf(operation: string, over: Parameters<typeof start>[1] = {}): Promise<Issue[]> {
+  return z.object({ issues: z.array(Issue) }).parse(await run(operation, over)).issues;
+}
+
+async function pidOf(name: string): Promise<number> {
+  const identity = await readPidFile(pidFilePath({ home, name }));
+  if (identity === null) throw new Error(`${name} has no process`);
+  return identity.pid;
+}
+
+async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+  for (const deadline = performance.now() + 120_000; performance.now() < deadline; await sleep(100))
+    if (await holds()) return;
+  throw new Error(`not within 120 s: ${what}`);
+}
+
+async function kill9(child: ChildProcess): Promise<void> {
+  child.kill("SIGKILL");
+  await once(child, "close");
+}
+
+function endpoint(over: Partial<EndpointSpec> = {}): EndpointSpec {
+  return EndpointSpec.parse({
+    name: "serving-0123456789ab",
+    checkpoint: `sha256:0123456789ab${"0".repeat(52)}`,
+    model: "stand-in",
+    modelPath: join(home, "objects"),
+    settings: { server: "light", contextTokens: 1024, dtype: "float32", toolCallParser: "hermes" },
+    host: "127.0.0.1",
+    port: ports.endpoint,
+    apiKeyPath: join(home, "key"),
+    purpose: "engine test",
+    expiresAt: "2100-01-01T00:00:00Z",
+    ...over,
+  });
+}
+
+const serving = () => ({
+  ...standIn(ports.endpoint),
+  env: {},
+  healthUrl: `http://127.0.0.1:${ports.endpoint}/health`,
+  readySeconds: 60,
+});
+
+beforeAll(async () => {
+  // A blank in the path, as some people's folders have.
+  folder = await mkdtemp(join(tmpdir(), "uplift engine "));
+  home = join(folder, "home");
+  ports = { controller: await freePort(), environments: await freePort(), endpoint: await freePort() };
+});
+
+afterAll(async () => {
+  for (const pid of await processesWith(HOME_MARKER, home)) process.kill(pid, "SIGKILL");
+  await rm(folder, { recursive: true, force: true });
+});
+
+describe("a platform on this machine, step by step", () => {
+  it("is previewed whole before anything is there, and leaves nothing behind", async () => {
+    expect((await change("preview")).changes).toEqual({ ...NONE, create: RESOURCES });
+    expect(await processesWith(HOME_MARKER, home)).toEqual([]);
+    expect(await run("outputs")).toBeNull();
+  });
+
+  it("refuses a port in use, says whose it is, and goes on after that is mended", async () => {
+    const server = createServer().listen(ports.environments, "127.0.0.1");
+    await once(server, "listening");
+    const issues = await issuesOf("up");
+    server.close();
+    expect(issues).toMatchObject([{ code: "port-in-use", path: "environments: port" }]);
+    expect(issues[0]?.found).toContain(`process ${process.pid} `);
+    expect(await processesWith(HOME_MARKER, home)).toEqual([]);
+  });
+
+  it("comes up with both services answering, and its outputs can be read", async () => {
+    const { outputs } = await change("up", { job: true });
+    expect(outputs).toEqual({
+      kind: "local",
+      home,
+      controllerUrl: `http://127.0.0.1:${ports.controller}`,
+      environmentsUrl: `http://127.0.0.1:${ports.environments}`,
+      objectStorePath: join(home, "objects"),
+      databasePath: join(home, "database"),
+      python: "/usr/bin/python3",
+    });
+    expect(await run("outputs")).toEqual(outputs);
+    for (const port of [ports.controller, ports.environments])
+      expect((await fetch(`http://127.0.0.1:${port}/`)).ok).toBe(true);
+    expect((await stat(join(home, "pulumi/passphrase"))).mode & 0o777).toBe(0o600);
+  });
+
+  it("changes nothing when it comes up again, from another folder's clone too", async () => {
+    expect((await change("up", { job: true })).changes).toEqual({ ...NONE, same: RESOURCES });
+    const clone = join(folder, "another clone");
+    await mkdir(clone);
+    for (const part of [
+      "modules",
+      "schemas",
+      "stacks",
+      "test/support",
+      "tools/pulumi-cli",
+      "tools/pulumi-resource-pulumi-nodejs",
+      "package.json",
+    ]) {
+      await cp(join(root, part), join(clone, part), { recursive: true });
+    }
+    await symlink(join(root, "node_modules"), join(clone, "node_modules"));
+    expect((await change("up", { job: true, clone })).changes).toEqual({ ...NONE, same: RESOURCES });
+  });
+
+  it("shows a killed service in preview, and repairs it without touching the rest", async () => {
+    const [killed, controller] = [await pidOf("environments"), await pidOf("controller")];
+    process.kill(killed, "SIGKILL");
+    expect((await change("preview", { job: true })).changes).toEqual({ ...NONE, create: 1, same: RESOURCES - 1 });
+    expect((await change("up", { job: true })).changes).toEqual({ ...NONE, create: 1, same: RESOURCES - 1 });
+    expect(await pidOf("controller")).toBe(controller);
+    expect((await fetch(`http://127.0.0.1:${ports.environments}/`)).ok).toBe(true);
+  });
+
+  it("replaces a service whose command changed, and no other", async () => {
+    const controller = await pidOf("controller");
+    expect((await change("up", { job: true, delayMs: 1 })).changes).toEqual({
+      ...NONE,
+      replace: 1,
+      same: RESOURCES - 1,
+    });
+    expect(await pidOf("controller")).toBe(controller);
+  });
+
+  it("is whole after the next `up` when `up` was killed in the middle", async () => {
+    process.kill(await pidOf("environments"), "SIGKILL");
+    const { child } = start("up", { job: true, delayMs: 30_000 });
+    await until(
+      "the service is starting",
+      async () =>
+        (await processesWith(STACK_MARKER, `${home} local`)).length > 2 && (await pidOf("environments").then(alive)),
+    );
+    await kill9(child);
+    const { child: second, output } = start("up", { job: true, delayMs: 1 });
+    expect(await once(second, "close")).toEqual([0, null]);
+    expect(Result.parse(JSON.parse(output.text)).changes).toEqual({ ...NONE, create: 1, same: RESOURCES - 1 });
+    expect(output.events).toContain('"kind":"repair"');
+    expect(await processesWith(STACK_MARKER, `${home} local`)).toEqual([]);
+    expect((await change("up", { job: true, delayMs: 1 })).changes).toEqual({ ...NONE, same: RESOURCES });
+  });
+
+  it("is whole after the next `up` when Pulumi and all it runs were killed in the middle", async () => {
+    process.kill(await pidOf("environments"), "SIGKILL");
+    const { child } = start("up", { job: true, delayMs: 30_000 });
+    await until(
+      "the service is starting",
+      async () =>
+        (await processesWith(STACK_MARKER, `${home} local`)).length > 2 && (await pidOf("environments").then(alive)),
+    );
+    child.kill("SIGKILL");
+    for (const pid of await processesWith(STACK_MARKER, `${home} local`)) process.kill(pid, "SIGKILL");
+    expect((await change("up", { job: true, delayMs: 1 })).changes).toEqual({
+      ...NONE,
+      create: 1,
+      same: RESOURCES - 1,
+    });
+  });
+
+  it("lets one command at a time change it: the second waits, and says for whom", async () => {
+    const first = start("up", { job: true, delayMs: 2000 });
+    await until("the first has the lock", async () => (await processesWith(STACK_MARKER, `${home} local`)).length > 0);
+    const second = start("up", { job: true, delayMs: 2000 });
+    expect(await Promise.all([once(first.child, "close"), once(second.child, "close")])).toEqual([
+      [0, null],
+      [0, null],
+    ]);
+    expect(second.output.events).toContain(`{"kind":"waiting","holder":${first.child.pid}}`);
+    expect(Result.parse(JSON.parse(second.output.text)).changes).toEqual({ ...NONE, same: RESOURCES });
+  });
+});
+
+describe("an endpoint", () => {
+  it("comes, is listed as ready, changes nothing when it comes again, and goes", async () => {
+    const up = await change("endpointUp", { spec: endpoint(), command: serving() });
+    expect(up.changes).toEqual({ ...NONE, create: 2 });
+    expect(Endpoint.parse(up.outputs)).toMatchObject({ url: `http://127.0.0.1:${ports.endpoint}/v1`, state: "ready" });
+    expect(await run("list")).toEqual([up.outputs]);
+    expect((await change("endpointUp", { spec: endpoint(), command: serving() })).changes).toEqual({
+      ...NONE,
+      same: 2,
+    });
+    expect((await change("endpointDestroy", { spec: endpoint() })).changes).toEqual({ ...NONE, delete: 2 });
+    expect(await run("list")).toEqual([]);
+    expect(await processesWith(HOME_MARKER, home)).toHaveLength(3);
+  });
+
+  it("that failed to start is listed as stopped, with its log's end in the error, until it is destroyed", async () => {
+    const broken = { ...serving(), args: ["-e", "console.error('no such model'); process.exit(3)"] };
+    const issues = await issuesOf("endpointUp", { spec: endpoint(), command: broken });
+    expect(issues).toMatchObject([{ code: "service-start-failed", path: "serving-0123456789ab" }]);
+    expect(issues[0]?.found).toContain("no such model");
+    expect(await run("list")).toMatchObject([{ name: "serving-0123456789ab", state: "stopped" }]);
+    await change("endpointDestroy", { spec: endpoint() });
+    expect(await run("list")).toEqual([]);
+  });
+
+  it("whose start was killed is listed and can be destroyed", async () => {
+    const slow = { ...serving(), ...standIn(ports.endpoint, 30_000) };
+    const { child } = start("endpointUp", { spec: endpoint(), command: slow });
+    await until("the server is starting", () => pidOf("serving-0123456789ab").then(alive, () => false));
+    expect(await run("list")).toMatchObject([{ state: "starting" }]);
+    await kill9(child);
+    expect(await run("list")).toMatchObject([{ name: "serving-0123456789ab" }]);
+    await change("endpointDestroy", { spec: endpoint() });
+    expect(await run("list")).toEqual([]);
+    expect(await processesWith(HOME_MARKER, home)).toHaveLength(3);
+  });
+});
+
+describe("destroy", () => {
+  it("leaves no process, of endpoints and jobs neither, and keeps what was made", async () => {
+    await change("endpointUp", { spec: endpoint(), command: serving() });
+    await writeFile(join(home, "objects/result"), "42");
+    await change("destroy");
+    expect(await processesWith(HOME_MARKER, home)).toEqual([]);
+    expect(await processesWith(STACK_MARKER, `${home} local`)).toEqual([]);
+    expect(await readFile(join(home, "objects/result"), "utf8")).toBe("42");
+    expect(await run("outputs")).toBeNull();
+    expect((await change("destroy")).changes).toEqual(NONE);
+  });
+
+  it("deletes results when it is told to", async () => {
+    await change("up");
+    expect(await readFile(join(home, "objects/result"), "utf8")).toBe("42");
+    await change("destroy", { destroyOptions: { deleteResults: true } });
+    expect(await readdir(home)).toEqual(["pulumi"]);
+  });
+});
+
+describe("plain Pulumi", () => {
+  it("previews the same program from stacks/index.ts", async () => {
+    expect((await change("plainPreview")).changes).toEqual({ ...NONE, create: RESOURCES });
+  });
+});
+
+async function alive(pid: number): Promise<boolean> {
+  return existsSync(`/proc/${pid}/fd/1`);
+}
