@@ -22,6 +22,7 @@ import {
   pidFilePath,
   processesWith,
   readPidFile,
+  stopNotedProcess,
 } from "../modules/cluster/index.ts";
 import { Endpoint, type EndpointSpec } from "../schemas/endpoint.ts";
 import { StackOutputs } from "../schemas/stack.ts";

@@ -5,7 +5,7 @@ import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Engine } from "../../stacks/engine.ts";
 import { listCheckpoints } from "../checkpoints/index.ts";
 import { type DashboardData, dashboardApp } from "../dashboard/index.ts";
-import { type Database, findEvaluation, readLeaderboard, readTrace } from "../leaderboard/index.ts";
+import { type Database, findEvaluation, leaderboardReader, readTrace } from "../leaderboard/index.ts";
 import type { Layout, RunStore } from "../runs/index.ts";
 import { trl } from "../trainers/index.ts";
 import { tailOf } from "./steps/step-tools.ts";
@@ -17,7 +17,7 @@ const LOG_LINES = 200;
 export function dashboard(parts: { runs: RunStore; layout: Layout; db: Database; store: ObjectStore; engine: Engine }) {
   const { runs, layout, db, store, engine } = parts;
   const data: DashboardData = {
-    leaderboard: () => readLeaderboard(db),
+    leaderboard: leaderboardReader(db),
     evaluation: (id) => findEvaluation(db, id),
     async trajectory(evaluationId, task, attempt) {
       const evaluation = await findEvaluation(db, evaluationId);
@@ -51,9 +51,7 @@ export function dashboard(parts: { runs: RunStore; layout: Layout; db: Database;
       const newest = [...all].sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
       return { checkpoints: newest.slice(offset, offset + limit), total: all.length };
     },
-    async cancelRun(id) {
-      await runs.requestCancel(id);
-    },
+    cancelRun: (id) => runs.requestCancel(id),
   };
   return dashboardApp({ data });
 }

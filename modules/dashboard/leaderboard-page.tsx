@@ -178,11 +178,17 @@ const Variant: FC<{ score: Estimate; gain: Estimate | undefined }> = ({ score, g
 const Verdict: FC<{ name: string; over: PairedGain }> = ({ name, over }) => (
   <>
     <strong>{name}</strong>
-    {isClearOfZero(over.gain)
-      ? `: the interval of its ${over.gain.mean > 0 ? "gain" : "loss"} excludes zero: chance does not explain it.`
-      : ": the interval of its gain includes zero: it may be chance."}
+    {`: ${verdictOn(over.gain)}`}
   </>
 );
+
+function verdictOn(gain: Estimate): string {
+  if (gain.low === gain.high && gain.mean !== 0) {
+    return "every task changed by the same amount, so the interval has no width and says nothing of chance.";
+  }
+  if (!isClearOfZero(gain)) return "the interval of its gain includes zero: it may be chance.";
+  return `the interval of its ${gain.mean > 0 ? "gain" : "loss"} excludes zero: chance does not explain it.`;
+}
 
 const RowDetails: FC<{ row: LeaderboardRow }> = ({ row }) => {
   const { lineage, overBase } = row;

@@ -159,8 +159,7 @@ export class Attempts {
     const archive = await repositories.archive(task.repository);
     let sandbox: Sandbox;
     try {
-      const files = { "/opt/uplift/tools.py": family.toolsFile };
-      sandbox = await pool.start({ purpose: "attempt", limits, files, archive });
+      sandbox = await pool.start({ purpose: "attempt", limits, files: family.toolFiles, archive });
     } catch (error) {
       if (!(error instanceof SandboxLost)) throw error;
       throw new ServiceError("sandbox-failed", error.message, { cause: error });

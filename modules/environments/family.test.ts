@@ -13,20 +13,28 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-const load = () => loadFamily(join(folder, "family"), join(folder, "staging"));
+const load = () =>
+  loadFamily({ folder: join(folder, "family"), staging: join(folder, "staging"), python: "/usr/bin/python3" });
 
 describe("a family's folder", () => {
   it("gives its definition, and copies of its files that later edits do not reach", async () => {
     const family = await load();
-    writeFileSync(join(folder, "family", "grader.py"), "changed");
+    writeFileSync(join(folder, "family", "grader.py"), "changed = 1");
     expect(family.definition.name).toBe("faulty");
-    expect(readFileSync(family.graderFile, "utf8")).toBe(readFileSync(join(FAULTY, "grader.py"), "utf8"));
+    expect(readFileSync(family.graderFiles["/grader/grader.py"] ?? "", "utf8")).toBe(
+      readFileSync(join(FAULTY, "grader.py"), "utf8"),
+    );
     expect((await load()).digest).not.toBe(family.digest);
   });
 
   it.each(["family.json", "tools.py", "grader.py"])("without %s says so", async (name) => {
     rmSync(join(folder, "family", name));
     await expect(load()).rejects.toThrow(new RegExp(`it has no ${name}.*family-incomplete`));
+  });
+
+  it("with tools or a grader that is no Python says which file and line", async () => {
+    writeFileSync(join(folder, "family", "grader.py"), "one = 1\ndef broken(:\n");
+    await expect(load()).rejects.toThrow(/family\/grader\.py.*line 2.*python-invalid/);
   });
 
   it("with a wrong declaration says where and what to do", async () => {

@@ -1,27 +1,34 @@
 /**
  * Family: a folder with family.json, tools.py and grader.py → a checked family, with digest and staged files.
- * Comes in: folder, staging folder. Goes out: `Family`. Reads the folder, writes copies named by their content, so
- * that what the digest says is what runs, even when someone edits the folder while the service is up.
+ * Comes in: folder, staging folder, Python. Goes out: `Family`. Reads the folder, writes copies named by their content,
+ * so that what the digest says is what runs, even when someone edits the folder while the service is up.
  */
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Digest, digestBytes, digestJson, shortDigest } from "../../schemas/digest.ts";
+import { type Digest, digestBytes, digestJson } from "../../schemas/digest.ts";
 import { fromZod, UserError } from "../../schemas/error.ts";
 import { TaskFamily } from "../../schemas/task.ts";
-import { writeWhole } from "./whole-file.ts";
+import { type SandboxFiles, stagePython } from "./python-file.ts";
 
 /** A task family that the service can run. */
 export interface Family {
   readonly definition: TaskFamily;
   /** Of its three files; the same on every machine. */
   readonly digest: Digest;
-  readonly toolsFile: string;
-  readonly graderFile: string;
+  /** What an attempt's sandbox gets of it … */
+  readonly toolFiles: SandboxFiles;
+  /** … and what only the grader's gets. */
+  readonly graderFiles: SandboxFiles;
 }
 
+/** Where they are inside a sandbox; payload/executor.py has the same. */
+const TOOLS = "/opt/uplift/tools.py";
+const GRADER = "/grader/grader.py";
+
 /** Loads one family folder; a mistake in it is a UserError with the file's path. */
-export async function loadFamily(folder: string, staging: string): Promise<Family> {
+export async function loadFamily(args: { folder: string; staging: string; python: string }): Promise<Family> {
+  const { folder, ...stage } = args;
   for (const name of ["family.json", "tools.py", "grader.py"]) {
     if (existsSync(join(folder, name))) continue;
     throw new UserError({
@@ -45,8 +52,8 @@ export async function loadFamily(folder: string, staging: string): Promise<Famil
       "grader.py": digestBytes(grader),
       "tools.py": digestBytes(tools),
     }),
-    toolsFile: await stageFile(staging, "tools.py", tools),
-    graderFile: await stageFile(staging, "grader.py", grader),
+    toolFiles: await stagePython({ ...stage, origin: join(folder, "tools.py"), inside: TOOLS, source: tools }),
+    graderFiles: await stagePython({ ...stage, origin: join(folder, "grader.py"), inside: GRADER, source: grader }),
   };
 }
 
@@ -79,12 +86,4 @@ function parseDefinition(file: string, text: string): TaskFamily {
     });
   }
   return parsed.data;
-}
-
-/** Writes bytes under a name that says its content, once; returns the path. */
-export async function stageFile(folder: string, name: string, bytes: Uint8Array): Promise<string> {
-  const path = join(folder, `${shortDigest(digestBytes(bytes))}-${name}`);
-  if (existsSync(path)) return path;
-  await writeWhole(path, bytes);
-  return path;
 }

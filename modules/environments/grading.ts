@@ -5,10 +5,11 @@
 import { join } from "node:path";
 import { z } from "zod";
 import type { Task } from "../../schemas/task.ts";
-import { type Family, stageFile } from "./family.ts";
+import type { Family } from "./family.ts";
 import { type GraderOutput, SandboxLost } from "./sandbox.ts";
 import type { SandboxPool } from "./sandbox-pool.ts";
 import { ServiceError } from "./service-error.ts";
+import { stageFile } from "./whole-file.ts";
 
 /** What a grader prints, on one line. */
 const Verdict = z.strictObject({ passed: z.boolean(), reasons: z.array(z.string()) });
@@ -31,7 +32,7 @@ export async function gradeRepository(args: {
     "spec.json",
     Buffer.from(JSON.stringify(args.task.grading)),
   );
-  const files = { "/grader/grader.py": args.family.graderFile, "/grader/spec.json": spec };
+  const files = { ...args.family.graderFiles, "/grader/spec.json": spec };
   // The attempt may have filled its disk to the brim; git needs some room to look at it.
   const roomy = { ...limits, diskMib: limits.diskMib + 16 };
   let output: GraderOutput;

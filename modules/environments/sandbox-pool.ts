@@ -4,6 +4,7 @@
  */
 import type { SandboxLimits } from "../../schemas/task.ts";
 import { type Host, sandboxRefused } from "./host.ts";
+import type { SandboxFiles } from "./python-file.ts";
 import { Sandbox, SandboxLost } from "./sandbox.ts";
 import type { SandboxPurpose } from "./sandbox-profile.ts";
 
@@ -17,15 +18,15 @@ const EMPTY_ARCHIVE = Buffer.alloc(1024);
 /** Makes sandboxes and knows all that live. */
 export class SandboxPool {
   readonly #host: Host;
-  readonly #executorFile: string;
+  readonly #executorFiles: SandboxFiles;
   readonly #live = new Set<Sandbox>();
   readonly #usersInUse = new Set<number>();
   #nextUser = 0;
   #closed = false;
 
-  constructor(args: { host: Host; executorFile: string }) {
+  constructor(args: { host: Host; executorFiles: SandboxFiles }) {
     this.#host = args.host;
-    this.#executorFile = args.executorFile;
+    this.#executorFiles = args.executorFiles;
   }
 
   /** The outer processes of the live sandboxes. */
@@ -37,12 +38,12 @@ export class SandboxPool {
   async start(args: {
     purpose: SandboxPurpose;
     limits: SandboxLimits;
-    files: Readonly<Record<string, string>>;
+    files: SandboxFiles;
     archive: Buffer;
   }): Promise<Sandbox> {
     if (this.#closed) throw new SandboxLost("the service is stopping");
     const user = this.#takeUser();
-    const files = { "/opt/uplift/executor.py": this.#executorFile, ...args.files };
+    const files = { ...this.#executorFiles, ...args.files };
     let sandbox: Sandbox;
     try {
       sandbox = new Sandbox({ host: this.#host, purpose: args.purpose, limits: args.limits, user, files });

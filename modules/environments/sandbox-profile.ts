@@ -94,7 +94,7 @@ export function sandboxArguments(
     ...["--remount-ro", "/dev", "--remount-ro", "/"],
     ...environmentOf(purpose).flatMap(([name, value]) => ["--setenv", name, value]),
     ...["--chdir", "/work"],
-    ...["--", layout.python, "-I", "-S", "-E", "-B", "/opt/uplift/executor.py"],
+    ...["--", layout.python, "-I", "-S", "-E", "-B", "/opt/uplift/executor.pyc"],
   ];
 }
 

@@ -66,7 +66,7 @@ describe("an attempt's sandbox", { timeout: 60_000 }, () => {
       /^bin dev lib (lib32 )?(lib64 )?(libx32 )?opt proc sbin tmp usr work exit 0$/,
     );
     expect(await test.shell(id, "ls /tmp /work /opt/uplift")).toBe(
-      "/opt/uplift:\nexecutor.py\ntools.py\n\n/tmp:\n\n/work:\nrepo\nexit 0",
+      "/opt/uplift:\nexecutor.py\nexecutor.pyc\ntools.py\ntools.pyc\n\n/tmp:\n\n/work:\nrepo\nexit 0",
     );
     for (const path of ["/usr/x", "/x", "/dev/x", "/dev/shm/x", "/opt/uplift/tools.py", "/opt/x"]) {
       expect(await test.shell(id, `echo x > ${path}`), path).toMatch(

@@ -11,6 +11,7 @@ import { ToolResult } from "../../schemas/environment.ts";
 import type { SandboxLimits } from "../../schemas/task.ts";
 import { FrameReader } from "./frame-reader.ts";
 import type { Host } from "./host.ts";
+import type { SandboxFiles } from "./python-file.ts";
 import { type SandboxPurpose, sandboxArguments } from "./sandbox-profile.ts";
 
 /** How much longer than its own limit the executor may take before it counts as lost: the machine may be busy. */
@@ -38,8 +39,7 @@ export interface SandboxArgs {
   readonly limits: SandboxLimits;
   /** The user to run as, when the service is root. */
   readonly user: number | null;
-  /** Files put into it: path inside → file on the host. */
-  readonly files: Readonly<Record<string, string>>;
+  readonly files: SandboxFiles;
 }
 
 /** A running sandbox. It ends with `kill()`, or with this process. */

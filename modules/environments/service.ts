@@ -5,14 +5,16 @@
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Logger } from "pino";
 import { type Digest, digestBytes, digestJson } from "../../schemas/digest.ts";
 import { UserError } from "../../schemas/error.ts";
 import { Attempts } from "./attempts.ts";
-import { type Family, loadFamily, stageFile } from "./family.ts";
+import { type Family, loadFamily } from "./family.ts";
 import { GradeJournal } from "./grade-journal.ts";
 import { inspectHost } from "./host.ts";
 import { endOrphans } from "./orphans.ts";
+import { stagePython } from "./python-file.ts";
 import { Repositories } from "./repository.ts";
 import { SandboxPool } from "./sandbox-pool.ts";
 import { profileDigest } from "./sandbox-profile.ts";
@@ -52,10 +54,11 @@ const EXECUTOR = new URL("payload/executor.py", import.meta.url);
 /** Opens the data folder, loads the families, and proves that this machine can run sandboxes. */
 export async function openEnvironmentService(args: EnvironmentServiceArgs): Promise<EnvironmentService> {
   const host = await inspectHost({ path: args.path, root: args.root });
+  const { python } = host.layout;
   const staging = join(args.data, "staging");
   const families = new Map<string, Family>();
   for (const folder of args.families) {
-    const family = await loadFamily(folder, staging);
+    const family = await loadFamily({ folder, staging, python });
     const { name } = family.definition;
     if (families.has(name)) {
       throw new UserError({
@@ -70,7 +73,12 @@ export async function openEnvironmentService(args: EnvironmentServiceArgs): Prom
     families.set(name, family);
   }
   const executor = await readFile(EXECUTOR);
-  const pool = new SandboxPool({ host, executorFile: await stageFile(staging, "executor.py", executor) });
+  const origin = fileURLToPath(EXECUTOR);
+  const inside = "/opt/uplift/executor.py";
+  const pool = new SandboxPool({
+    host,
+    executorFiles: await stagePython({ python, staging, origin, inside, source: executor }),
+  });
   const orphans = endOrphans(staging);
   if (orphans > 0) args.log.warn({ orphans }, "ended what an earlier service left");
   await pool.probe();

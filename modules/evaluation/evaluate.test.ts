@@ -116,7 +116,14 @@ const trace = (evaluation: Evaluation, index: number) =>
 
 describe("an evaluation", () => {
   test("attempts every held-out task as often as the preset says, each with its own seed, and keeps every trace", async () => {
-    endpoint.say = (messages, seed) => (messages.length > 1 || seed === 101 ? { content: "Done." } : SOLVE);
+    // Every task's second attempt does nothing.
+    const prompted = new Map<string, number>();
+    endpoint.say = (messages) => {
+      if (messages.length > 1) return { content: "Done." };
+      const times = prompted.get(messages[0]?.content ?? "") ?? 0;
+      prompted.set(messages[0]?.content ?? "", times + 1);
+      return times === 1 ? { content: "Done." } : SOLVE;
+    };
     const evaluation = await evaluate(await input());
     expect(evaluation.results.map(({ taskId, attempt, outcome }) => [taskId, attempt, outcome.kind])).toEqual([
       ["task-0", 0, "passed"],
@@ -149,6 +156,25 @@ describe("an evaluation", () => {
     expect(new Set(environment.created).size).toBe(6);
     expect(objects.size).toBe(6);
     expect(evaluation.tasks).toHaveLength(3);
+  });
+
+  test("seeds every turn of every attempt of every task differently, and the same for every model", async () => {
+    endpoint.say = (messages) => (messages.length > 1 ? { content: "Done." } : SOLVE);
+    await evaluate(await input());
+    const seeds = endpoint.requests.map(({ seed }) => seed);
+    expect(new Set(seeds).size).toBe(12);
+    await evaluate(
+      await input({
+        checkpoint: { ...checkpoint, digest: digestBytes("other"), name: "other" },
+        progressFile: join(root, "other.jsonl"),
+      }),
+    );
+    expect(
+      endpoint.requests
+        .slice(12)
+        .map(({ seed }) => seed)
+        .sort(),
+    ).toEqual(seeds.sort());
   });
 
   test("plays every task once before any task twice", async () => {

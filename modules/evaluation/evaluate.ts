@@ -9,11 +9,12 @@ import type { Checkpoint, RenderingProbe } from "../../schemas/checkpoint.ts";
 import { type Digest, digestJson } from "../../schemas/digest.ts";
 import type { ServingSettings } from "../../schemas/endpoint.ts";
 import { UserError } from "../../schemas/error.ts";
-import { type AttemptResult, Evaluation, type Lineage } from "../../schemas/evaluation.ts";
+import { Evaluation, type Lineage } from "../../schemas/evaluation.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Preset } from "../../schemas/preset.ts";
 import type { Task, TaskSet } from "../../schemas/task.ts";
-import type { Trajectory } from "../../schemas/trajectory.ts";
+import { AttemptRecord, type EvaluationProgress } from "./attempt-record.ts";
+import { forEach, Writes } from "./bounded.ts";
 import { comparabilityOf, evaluationId } from "./comparability.ts";
 import { type EndpointAddress, endpointClient } from "./endpoint-client.ts";
 import { environmentClient } from "./environment-client.ts";
@@ -52,14 +53,6 @@ export async function planEvaluation(
   } finally {
     await environment.close();
   }
-}
-
-/** How far an evaluation is, in attempts. */
-export interface EvaluationProgress {
-  done: number;
-  total: number;
-  passed: number;
-  infrastructure: number;
 }
 
 /** One evaluation to make. */
@@ -126,9 +119,16 @@ export async function evaluate(input: Evaluate): Promise<Evaluation> {
         now: input.now,
         signal,
       };
-      await forEach(pending, concurrency, abort, async ({ taskId, attempt }) => {
-        await record.add(await runAttempt(harness, taskId, attempt));
-      });
+      const writes = new Writes(concurrency, abort);
+      try {
+        await forEach(pending, concurrency, abort, async ({ taskId, attempt }) => {
+          const trajectory = await runAttempt(harness, taskId, attempt);
+          await writes.start(() => record.add(trajectory));
+        });
+      } finally {
+        // What has been played is kept, also when the rest is aborted.
+        await writes.end();
+      }
       await record.end();
     }
     // A service replaced meanwhile by one with other tools or graders has judged some attempts by other rules.
@@ -159,138 +159,6 @@ export async function evaluate(input: Evaluate): Promise<Evaluation> {
   } finally {
     await Promise.all([endpoint.close(), environment.close(), file?.close()]);
   }
-}
-
-/** Finished attempts: in memory, in the store, in the progress file. */
-class AttemptRecord {
-  private readonly results = new Map<string, AttemptResult>();
-  /**
-   * Broken attempts since the last one that ended properly. They are not yet on record: should nothing work any
-   * more, the evaluation stops and a later call plays them again.
-   */
-  private broken: AttemptResult[] = [];
-  private readonly input: Evaluate;
-  private readonly tasks: readonly Task[];
-  private readonly file: ProgressFile;
-  private readonly tooManyBroken: number;
-
-  constructor(input: Evaluate, tasks: readonly Task[], file: ProgressFile, tooManyBroken: number) {
-    this.input = input;
-    this.tasks = tasks;
-    this.file = file;
-    this.tooManyBroken = tooManyBroken;
-    for (const result of file.results) this.results.set(keyOf(result), result);
-  }
-
-  /** What is still to be played: every task once, then every task again, so that half an evaluation shows every task. */
-  pending(): { taskId: string; attempt: number }[] {
-    return this.all().filter((one) => !this.results.has(keyOf(one)));
-  }
-
-  inOrder(): AttemptResult[] {
-    return this.tasks.flatMap(({ id }) =>
-      Array.from({ length: this.input.preset.attempts }, (_, attempt) => {
-        const result = this.results.get(keyOf({ taskId: id, attempt }));
-        if (result === undefined) throw new Error(`attempt ${attempt} of ${id} has no result`);
-        return result;
-      }),
-    );
-  }
-
-  async add(trajectory: Trajectory): Promise<void> {
-    const traceKey = `traces/${this.input.id}/${trajectory.taskId}/${trajectory.attempt}.json`;
-    // The trace first: a result on record always has its trace.
-    await this.input.store.put(traceKey, JSON.stringify(trajectory));
-    const result = resultOf(trajectory, traceKey);
-    if (result.outcome.kind !== "infrastructure") {
-      const settled = [...this.broken, result];
-      this.broken = [];
-      await this.keep(settled);
-      return;
-    }
-    this.broken.push(result);
-    if (this.broken.length >= this.tooManyBroken) throw this.nothingWorks(result);
-  }
-
-  /** After the last attempt: the broken ones among the last are broken for good, unless all of them are. */
-  async end(): Promise<void> {
-    const last = this.broken.at(-1);
-    if (last === undefined) return;
-    if (this.results.size === 0) throw this.nothingWorks(last);
-    const settled = this.broken;
-    this.broken = [];
-    await this.keep(settled);
-  }
-
-  private async keep(settled: readonly AttemptResult[]): Promise<void> {
-    await this.file.append(settled);
-    for (const result of settled) this.results.set(keyOf(result), result);
-    const done = [...this.results.values()];
-    this.input.onProgress?.({
-      done: done.length,
-      total: this.all().length,
-      passed: done.filter(({ outcome }) => outcome.kind === "passed").length,
-      infrastructure: done.filter(({ outcome }) => outcome.kind === "infrastructure").length,
-    });
-  }
-
-  private all(): { taskId: string; attempt: number }[] {
-    return Array.from({ length: this.input.preset.attempts }, (_, attempt) =>
-      this.tasks.map(({ id }) => ({ taskId: id, attempt })),
-    ).flat();
-  }
-
-  private nothingWorks({ outcome }: AttemptResult): UserError {
-    const why = outcome.kind === "infrastructure" ? `${outcome.code}: ${outcome.message}` : "";
-    return new UserError({
-      code: "evaluation-infrastructure",
-      path: this.input.id,
-      asked: "the held-out tasks were to be attempted",
-      found: `${this.broken.length} attempts in a row were broken by endpoint or environments; the last by ${why}`,
-      allowed: "broken attempts now and then, which are retried and counted",
-      todo: "repair what is named here and start the evaluation again; finished attempts are kept, these are not counted",
-    });
-  }
-}
-
-function keyOf({ taskId, attempt }: { taskId: string; attempt: number }): string {
-  return `${taskId}/${attempt}`;
-}
-
-function resultOf(trajectory: Trajectory, traceKey: string): AttemptResult {
-  const { taskId, attempt, outcome, turns, hitTurnLimit, malformedToolCalls, violations } = trajectory;
-  const { infrastructureRetries, promptTokens, completionTokens, seconds } = trajectory;
-  return {
-    ...{ taskId, attempt, outcome, turns, hitTurnLimit, malformedToolCalls, violations },
-    ...{ infrastructureRetries, promptTokens, completionTokens, seconds, traceKey },
-  };
-}
-
-/** Runs `work` on every item, `limit` at a time. The first that throws aborts the others, which are waited for. */
-async function forEach<T>(
-  items: readonly T[],
-  limit: number,
-  abort: AbortController,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  let next = 0;
-  const worker = async () => {
-    while (next < items.length && !abort.signal.aborted) {
-      const item = items[next] as T;
-      next += 1;
-      await work(item);
-    }
-  };
-  const failures: unknown[] = [];
-  await Promise.all(
-    Array.from({ length: Math.min(limit, items.length) }, () =>
-      worker().catch((error: unknown) => {
-        failures.push(error);
-        abort.abort(error);
-      }),
-    ),
-  );
-  if (failures.length > 0) throw failures[0];
 }
 
 function tasksOf(taskSet: TaskSet, ids: readonly string[]): Task[] {

@@ -4,6 +4,7 @@
  * whatever the model brings about (no tool call, nonsense arguments, too long a conversation) is graded as it stands;
  * whatever breaks by itself starts the attempt again, as often as the preset says, and then is `infrastructure`.
  */
+import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Digest } from "../../schemas/digest.ts";
 import type { Message } from "../../schemas/message.ts";
@@ -80,6 +81,13 @@ type Play = Pick<
   | "completionTokens"
 >;
 
+/** One try at an attempt: its sandbox's id, its task, the attempt's seed. */
+interface Try {
+  id: string;
+  taskId: string;
+  seed: number;
+}
+
 function newPlay(): Play {
   return {
     tools: [],
@@ -94,28 +102,30 @@ function newPlay(): Play {
   };
 }
 
-async function playAttempt(
-  harness: Harness,
-  play: Play,
-  { id, taskId, seed }: { id: string; taskId: string; seed: number },
-): Promise<void> {
+async function playAttempt(harness: Harness, play: Play, one: Try): Promise<void> {
   const { environment, signal } = harness;
-  const opened = await environment.create({ taskSet: harness.taskSet, taskId, id }, signal);
+  const opened = await environment.create({ taskSet: harness.taskSet, taskId: one.taskId, id: one.id }, signal);
   play.messages = [...opened.messages];
   play.tools = opened.tools;
-  const stopped = await converse(harness, play, id, seed);
-  const grade = await environment.grade(id, signal);
+  const stopped = await converse(harness, play, one);
+  const grade = await environment.grade(one.id, signal);
   play.violations = grade.violations;
   play.outcome = outcomeOf(grade.passed, [...grade.reasons, ...stopped]);
 }
 
 /** Turns until the model is done or stopped; returns what stopped it, for the reason of a failure. */
-async function converse(harness: Harness, play: Play, id: string, seed: number): Promise<string[]> {
+async function converse(harness: Harness, play: Play, { id, taskId, seed }: Try): Promise<string[]> {
   const { preset, signal } = harness;
   while (play.turns < preset.maxTurns) {
     let completion: Awaited<ReturnType<EndpointClient["complete"]>>;
     try {
-      completion = await harness.endpoint.complete(play.messages, play.tools, preset, seed, signal);
+      completion = await harness.endpoint.complete(
+        play.messages,
+        play.tools,
+        preset,
+        turnSeed(seed, taskId, play.turns),
+        signal,
+      );
     } catch (error) {
       if (!(error instanceof ConversationRefused)) throw error;
       // Before its first word the conversation is ours, not the policy's.
@@ -148,6 +158,14 @@ function endedWithout(play: Play, content: string, cut: boolean, preset: Preset)
   if (cut) stopped.push(`its last message was cut at ${preset.maxTokensPerTurn} tokens`);
   if (play.turns === 1 && stopped.length === 0) stopped.push("it called no tool");
   return stopped;
+}
+
+/**
+ * What the sampler is seeded with. The attempt's seed alone would give every task and every turn the same noise:
+ * tasks would fail together, and an interval clustered by task would be too narrow. Two models still share it.
+ */
+function turnSeed(seed: number, taskId: string, turn: number): number {
+  return createHash("sha256").update(`${seed}/${taskId}/${turn}`).digest().readUInt32BE(0) >>> 1;
 }
 
 function outcomeOf(passed: boolean, reasons: string[]): Outcome {

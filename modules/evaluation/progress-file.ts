@@ -30,14 +30,19 @@ export async function openProgressFile(path: string, id: string, now: () => Date
   const { header, results, finishedAt } = await readLines(path, id);
   const startedAt = header?.startedAt ?? now().toISOString();
   const file = await open(path, "a", 0o644);
-  let last: Promise<void> = Promise.resolve();
+  let waiting: string[] = [];
+  let flush: Promise<void> = Promise.resolve();
+  // Lines that come while the disk is busy go together in the next write: one sync for many attempts.
   const write = (lines: readonly unknown[]): Promise<void> => {
-    const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
-    last = last.then(async () => {
+    waiting.push(...lines.map((line) => `${JSON.stringify(line)}\n`));
+    flush = flush.then(async () => {
+      if (waiting.length === 0) return;
+      const text = waiting.join("");
+      waiting = [];
       await file.appendFile(text);
       await file.datasync();
     });
-    return last;
+    return flush;
   };
   if (header === null) await write([{ kind: "evaluation", id, startedAt }]);
   return {
@@ -46,7 +51,7 @@ export async function openProgressFile(path: string, id: string, now: () => Date
     finishedAt,
     append: (more) => write(more.map((result) => ({ kind: "attempt", result }))),
     finish: (at) => write([{ kind: "finished", at }]),
-    close: () => file.close(),
+    close: () => flush.finally(() => file.close()),
   };
 }
 

@@ -9,7 +9,7 @@ import { Evaluation } from "../../schemas/evaluation.ts";
 import { Leaderboard } from "../../schemas/leaderboard.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import { Trajectory } from "../../schemas/trajectory.ts";
-import { countEvaluations, type Database, findEvaluation, publish, readLeaderboard } from "./store.ts";
+import { type Database, findEvaluation, leaderboardReader, publish } from "./store.ts";
 
 /** What the app is built from. */
 export type LeaderboardAppParts = { readonly db: Database; readonly store: Pick<ObjectStore, "get"> };
@@ -58,8 +58,7 @@ const publishRoute = createRoute({
 
 /** GET /api/leaderboard, GET /api/evaluations/:id, GET …/attempts/:task/:attempt, POST /api/evaluations, /api/openapi.json. */
 export function leaderboardApp({ db, store }: LeaderboardAppParts) {
-  // Statistics of many evaluations take a while to read; published rows never change, so their number is the version.
-  let latest: { evaluations: number; leaderboard: Leaderboard } | null = null;
+  const readBoards = leaderboardReader(db);
 
   const app = new OpenAPIHono({
     defaultHook: (result) => {
@@ -68,11 +67,7 @@ export function leaderboardApp({ db, store }: LeaderboardAppParts) {
   });
 
   const routes = app
-    .openapi(leaderboardRoute, async (context) => {
-      const evaluations = await countEvaluations(db);
-      if (latest?.evaluations !== evaluations) latest = { evaluations, leaderboard: await readLeaderboard(db) };
-      return context.json(latest.leaderboard, 200);
-    })
+    .openapi(leaderboardRoute, async (context) => context.json(await readBoards(), 200))
     .openapi(evaluationRoute, async (context) => {
       const { id } = context.req.valid("param");
       return context.json(await evaluationOrThrow(db, id), 200);

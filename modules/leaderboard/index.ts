@@ -6,5 +6,5 @@ export { type LeaderboardApp, type LeaderboardAppParts, leaderboardApp, readTrac
 export { buildLeaderboard } from "./board.ts";
 export { incompleteness } from "./completeness.ts";
 export { excludesZero, shareOfFailuresFixed } from "./statistics.ts";
-export { type Database, findEvaluation, migrations, publish, readLeaderboard } from "./store.ts";
+export { type Database, findEvaluation, leaderboardReader, migrations, publish, readLeaderboard } from "./store.ts";
 export { renderLeaderboard } from "./text.ts";

@@ -2,7 +2,7 @@
  * Store: a finished evaluation → one row in the database that never changes again; all rows → the leaderboard.
  * Touches only the table `leaderboard_evaluations`; the caller makes it with `migrations`.
  */
-import { count, eq } from "drizzle-orm";
+import { and, count, eq, ne } from "drizzle-orm";
 import {
   bigserial,
   index,
@@ -79,27 +79,27 @@ export async function publish(db: Database, evaluation: Evaluation): Promise<{ p
   const { id, comparability, model, family, finishedAt } = parsed.data;
 
   return await db.transaction(async (tx) => {
-    const rows = await tx
-      .select()
+    // All that is published under a key was checked against the first of it: one of them stands for all.
+    const [sibling] = await tx
+      .select({ body: evaluationsTable.body })
       .from(evaluationsTable)
-      .where(eq(evaluationsTable.comparabilityKey, comparability.key));
-    if (!rows.some((row) => row.id === id)) {
-      buildLeaderboard([...rows.map((row) => evaluationIn(row.body)), parsed.data]);
-      const inserted = await tx
-        .insert(evaluationsTable)
-        .values({
-          id,
-          comparabilityKey: comparability.key,
-          checkpoint: model.checkpoint,
-          family,
-          finishedAt,
-          contentDigest,
-          body,
-        })
-        .onConflictDoNothing({ target: evaluationsTable.id })
-        .returning({ id: evaluationsTable.id });
-      if (inserted.length > 0) return { published: true };
-    }
+      .where(and(eq(evaluationsTable.comparabilityKey, comparability.key), ne(evaluationsTable.id, id)))
+      .limit(1);
+    if (sibling !== undefined) buildLeaderboard([evaluationIn(sibling.body), parsed.data]);
+    const inserted = await tx
+      .insert(evaluationsTable)
+      .values({
+        id,
+        comparabilityKey: comparability.key,
+        checkpoint: model.checkpoint,
+        family,
+        finishedAt,
+        contentDigest,
+        body,
+      })
+      .onConflictDoNothing({ target: evaluationsTable.id })
+      .returning({ id: evaluationsTable.id });
+    if (inserted.length > 0) return { published: true };
     // Someone published this id before, perhaps a moment ago or under another key.
     const [stored] = await tx
       .select({ contentDigest: evaluationsTable.contentDigest })
@@ -135,10 +135,16 @@ export async function readLeaderboard(db: Database): Promise<Leaderboard> {
   return buildLeaderboard(rows.map((row) => evaluationIn(row.body)));
 }
 
-/** How many evaluations are published: as rows are only ever added, an equal number means an equal leaderboard. */
-export async function countEvaluations(db: Database): Promise<number> {
-  const [row] = await db.select({ evaluations: count() }).from(evaluationsTable);
-  return row?.evaluations ?? 0;
+/** A reader that computes the leaderboard anew only when an evaluation was added: for pages and APIs that ask often. */
+export function leaderboardReader(db: Database): () => Promise<Leaderboard> {
+  let latest: { evaluations: number; leaderboard: Leaderboard } | null = null;
+  return async () => {
+    // Rows are only ever added, so an equal number of them means an equal leaderboard.
+    const [row] = await db.select({ evaluations: count() }).from(evaluationsTable);
+    const evaluations = row?.evaluations ?? 0;
+    if (latest?.evaluations !== evaluations) latest = { evaluations, leaderboard: await readLeaderboard(db) };
+    return latest.leaderboard;
+  };
 }
 
 function evaluationIn(body: string): Evaluation {

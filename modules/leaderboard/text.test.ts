@@ -28,6 +28,14 @@ describe("the leaderboard as text", () => {
     expect(text).toContain("quickstart-rl: +2.1 points over base; its 95 % interval includes zero, so it may be noise");
   });
 
+  it("claims nothing from an interval without width", () => {
+    const [none, all] = [
+      evaluationOf({ model: "base", marks: { a: "pf", b: "ff" } }),
+      evaluationOf({ model: "rl", marks: { a: "pp", b: "pf" } }),
+    ];
+    expect(renderLeaderboard(buildLeaderboard([none, all]))).toContain("every task changed by the same amount");
+  });
+
   it("says preset, task set, held-out count, commit, uncommitted changes and snapshot", () => {
     const flat = text.replace(/\s+/g, " ");
     expect(flat).toContain("Percent of 12 held-out tasks × 4 attempts");

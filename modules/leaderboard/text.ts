@@ -102,15 +102,21 @@ function table(rows: readonly (readonly string[])[]): string[] {
 }
 
 function gainSentence(row: LeaderboardRow, over: PairedGain): string {
-  const verdict = excludesZero(over.gain)
-    ? `its 95 % interval excludes zero, so it ${over.gain.mean > 0 ? "is a real gain" : "is a real loss"} on these tasks`
-    : "its 95 % interval includes zero, so it may be noise";
+  const verdict = verdictOn(over.gain);
   return wrap(
     `${row.model.name}: ${points(over.gain.mean)} points over base; ${verdict}. ` +
       `Without infrastructure failures ${points(over.gainWithoutInfrastructure.mean)} ` +
       `${interval(over.gainWithoutInfrastructure, points)}; with the turn limit as failure ` +
       `${points(over.gainTurnLimitAsFailure.mean)} ${interval(over.gainTurnLimitAsFailure, points)}.`,
   );
+}
+
+function verdictOn(gain: Estimate): string {
+  if (gain.low === gain.high && gain.mean !== 0) {
+    return "every task changed by the same amount, so its interval has no width and says nothing of chance";
+  }
+  if (!excludesZero(gain)) return "its 95 % interval includes zero, so it may be noise";
+  return `its 95 % interval excludes zero, so it is a real ${gain.mean > 0 ? "gain" : "loss"} on these tasks`;
 }
 
 function provenance(row: LeaderboardRow): string[] {

@@ -78,9 +78,8 @@ export function runsApp(options: { readonly store: RunStore; readonly layout: La
     })
     .get("/api/runs/:id", async (c) => c.json(await store.get(c.req.param("id"))))
     .post("/api/runs/:id/cancel", async (c) => {
-      const run = await store.get(c.req.param("id"));
-      if (!(await store.requestCancel(run.id))) throw runEnded(run);
-      return c.json(await store.get(run.id));
+      await store.requestCancel(c.req.param("id"));
+      return c.json(await store.get(c.req.param("id")));
     })
     .get("/api/runs/:id/log/:step", async (c) => {
       const run = await store.get(c.req.param("id"));
@@ -157,17 +156,6 @@ function runExists(run: Run): UserError {
     found: `${run.id} is that run and has not ended`,
     allowed: "one run of a plan at a time, or --again",
     todo: `uplift attach ${run.id}, or add --again to start another beside it`,
-  });
-}
-
-function runEnded(run: Run): UserError {
-  return new UserError({
-    code: "run-ended",
-    path: run.id,
-    asked: "the run is to be cancelled",
-    found: `it has ${run.state}`,
-    allowed: "a run that has not ended",
-    todo: "nothing: it uses no resources any more",
   });
 }
 

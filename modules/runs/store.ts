@@ -123,13 +123,22 @@ export class RunStore {
     await this.#db.update(runs).set({ state, error, endedAt }).where(eq(runs.id, runId));
   }
 
-  /** Asks for a run's end; the reconciler carries it out. False when it has ended already. */
-  async requestCancel(runId: string): Promise<boolean> {
+  /** Asks for a run's end; the reconciler carries it out. A UserError `run-ended` where there is nothing to end. */
+  async requestCancel(runId: string): Promise<void> {
     const changed = await this.#db
       .update(runs)
       .set({ state: "cancelling" })
       .where(and(eq(runs.id, runId), inArray(runs.state, ["running", "cancelling"])))
       .returning({ id: runs.id });
-    return changed.length > 0;
+    if (changed.length > 0) return;
+    const { state } = await this.get(runId);
+    throw new UserError({
+      code: "run-ended",
+      path: runId,
+      asked: "the run is to be cancelled",
+      found: `it has ${state}`,
+      allowed: "a run that has not ended",
+      todo: "nothing: it uses no resources any more",
+    });
   }
 }

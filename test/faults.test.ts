@@ -1,0 +1,113 @@
+/**
+ * Fault drills on the real thing: a run whose controller, trainer and environment service are killed while it goes,
+ * a run that is cancelled, and what is left of them.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Evaluation } from "../schemas/evaluation.ts";
+import { Leaderboard } from "../schemas/leaderboard.ts";
+import { Run } from "../schemas/run.ts";
+import { type TestPlatform, testPlatform, until } from "./support/platform.ts";
+
+let platform: TestPlatform;
+beforeAll(async () => {
+  platform = await testPlatform();
+});
+afterAll(() => platform.remove());
+
+async function submit(...options: string[]): Promise<string> {
+  const output = await platform.uplift("train", "recipes/smoke.ts", "--detach", "--json", ...options);
+  return JSON.parse(output.trim().split("\n").at(-1) ?? "")[0];
+}
+const look = async (id: string) => Run.parse(JSON.parse(await platform.uplift("runs", id, "--json")));
+const stepOf = (run: Run, id: string) => run.steps.find((step) => step.id === id);
+
+async function kill(pattern: RegExp): Promise<void> {
+  const found = await until(`a process like ${pattern}`, 120, async () => {
+    const processes = await platform.processes(pattern);
+    return processes.length > 0 ? processes : null;
+  });
+  for (const { pid } of found) process.kill(pid, "SIGKILL");
+}
+
+/** Asks the controller without the command line, which waits for one that is down. */
+async function glance(id: string): Promise<Run | null> {
+  const response = await fetch(`${platform.controllerUrl}/api/runs/${id}`).catch(() => null);
+  return response?.ok ? Run.parse(await response.json()) : null;
+}
+
+describe("a run", () => {
+  it("ends with the same set of results though controller, trainer and environment service were killed", async () => {
+    const id = await submit();
+
+    // While the expert acts: the environment service goes, with all its sandboxes; `up` brings it back.
+    await kill(/modules\/environments\/main\.ts/);
+    expect(await platform.processes(/bwrap/)).toEqual([]);
+    const preview = JSON.parse(await platform.uplift("preview", "--json"));
+    expect(preview.changes.create).toBeGreaterThan(0);
+    await platform.uplift("up");
+
+    // While SFT trains: the trainer goes, wrapper and all.
+    await kill(/uplift_trl sft/);
+
+    // While RL trains: the controller goes; the trainer does not notice.
+    await until("RL under way", 300, async () => {
+      const run = await glance(id);
+      return run && stepOf(run, "rl")?.state === "running" ? run : null;
+    });
+    await kill(/main\.ts controller/);
+    await platform.uplift("up");
+
+    // While the trained model is evaluated: the controller goes again, in the middle of the attempts.
+    await until("the evaluation under way", 400, async () => {
+      const run = await glance(id);
+      const step = run && stepOf(run, "evaluate-rl-2");
+      return step?.state === "succeeded" || (step?.progress?.done ?? 0) > 0 ? run : null;
+    });
+    await kill(/main\.ts controller/);
+    await platform.uplift("up");
+
+    await platform.uplift("attach", id);
+    const run = await look(id);
+    expect(run.state).toBe("succeeded");
+    expect(stepOf(run, "sft")?.tries).toBeGreaterThan(1);
+    expect(stepOf(run, "sft")?.history[0]?.error).toContain("exit code 137");
+
+    const { boards } = Leaderboard.parse(JSON.parse(await platform.uplift("leaderboard", "--json")));
+    expect(boards).toHaveLength(1);
+    expect(boards[0]?.rows.map(({ model }) => model.stage).sort()).toEqual(["base", "rl"]);
+    for (const row of boards[0]?.rows ?? []) {
+      const response = await fetch(`${platform.controllerUrl}/api/evaluations/${row.evaluationId}`);
+      const { results } = Evaluation.parse(await response.json());
+      expect(new Set(results.map(({ taskId, attempt }) => `${taskId}/${attempt}`)).size).toBe(results.length);
+      expect(results).toHaveLength(row.tasks * 2);
+    }
+  });
+
+  it("is followed, not started again, when the same plan with the same code is submitted while it runs", async () => {
+    const [first, second] = [await submit("--again"), await submit()];
+    expect(second).toBe(first);
+
+    const refused = await platform.upliftMayFail("destroy");
+    expect(refused.exitCode).toBe(1);
+    expect(refused.stderr).toContain(first);
+    expect(refused.stderr).toContain("runs-under-way");
+
+    await platform.uplift("cancel", first);
+    expect((await look(first)).state).toBe("cancelled");
+    expect(await platform.processes(/uplift_trl|tasks\/main\.ts collect|light_server/)).toEqual([]);
+    expect(JSON.parse(await platform.uplift("endpoints", "--json"))).toEqual([]);
+  });
+
+  it("is kept when the platform is destroyed, and found again when it is up", async () => {
+    await platform.uplift("destroy", "--keep-results");
+    expect(await platform.processes()).toEqual([]);
+    const down = await platform.upliftMayFail("runs");
+    expect(down.stderr).toContain("platform-down");
+
+    await platform.uplift("up");
+    const again = JSON.parse(await platform.uplift("up", "--json"));
+    expect(again.changes).toMatchObject({ create: 0, update: 0, delete: 0, replace: 0 });
+    const { runs } = JSON.parse(await platform.uplift("runs", "--json"));
+    expect(runs.map(({ state }: { state: string }) => state).sort()).toEqual(["cancelled", "succeeded"]);
+  });
+});
