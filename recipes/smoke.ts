@@ -7,7 +7,7 @@ import { quickstartPreset } from "./quickstart-preset.ts";
 
 export default sftThenRl({
   description: "Plumbing only: every stage once, on a handful of tasks.",
-  model: "/tmp/ml/b0",
+  model: "quickstart-base",
   contextTokens: 1024,
   tasks: { family: "repo-chores", seed: 11, tasks: 60, heldOut: 12, validation: 4 },
   expert: { attempts: 3 },

@@ -34,6 +34,8 @@ export const LeaderboardRow = z.object({
   /** Mean per task, then over tasks; broken attempts count as failures. */
   score: Estimate,
   scoreWithoutInfrastructure: Estimate,
+  /** Tasks whose every attempt the infrastructure broke: they are not in `scoreWithoutInfrastructure`. */
+  tasksLeftOut: z.array(z.string()),
   scoreTurnLimitAsFailure: Estimate,
   tasks: z.number().int(),
   attempts: z.number().int(),

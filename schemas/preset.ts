@@ -13,7 +13,10 @@ export const Preset = z.strictObject({
   maxTurns: z.number().int().positive(),
   /** Tokens of one assistant message. */
   maxTokensPerTurn: z.number().int().positive(),
-  /** Attempt k of a task is sampled with seed `seed + k`. */
+  /**
+   * Attempt k of a task has seed `seed + k`; each of its turns is sampled with a seed made of that, the task and the
+   * turn. One noise for all tasks would make intervals clustered by task too narrow.
+   */
   seed: z.number().int(),
   /** What happens to an attempt that the infrastructure broke. */
   failureRule: z.strictObject({

@@ -31,7 +31,7 @@ export const Trajectory = z.object({
   turns: z.number().int().nonnegative(),
   /** The policy was stopped by the turn limit, whatever the grader then said. */
   hitTurnLimit: z.boolean(),
-  /** Tool calls whose name or arguments the environment refused. */
+  /** Tool calls whose name or arguments the environment refused, and those the server could not parse as calls. */
   malformedToolCalls: z.number().int().nonnegative(),
   /** Tries to reach the grader, the network or files outside that the sandbox stopped. */
   violations: z.array(z.string()),

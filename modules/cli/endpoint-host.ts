@@ -12,11 +12,14 @@ import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Engine } from "../../stacks/engine.ts";
 import { folderOf } from "../checkpoints/index.ts";
 import { Layout } from "../runs/index.ts";
-import { endpointName, ensureApiKey, servingCommand } from "../serving/index.ts";
+import { endpointName, ensureApiKey, servingCommand, waitReady } from "../serving/index.ts";
 import { PROJECT_DIR } from "./project.ts";
 
 /** An endpoint with less life left than this is replaced rather than used. */
 const LEAST_MINUTES = 30;
+
+/** An endpoint whose health is good lists its model within this many seconds. */
+const READY_SECONDS = 60;
 
 /** What is asked for. */
 export interface EndpointRequest {
@@ -61,6 +64,8 @@ export class EndpointHost {
         };
     const { outputs } = await engine.endpointUp(spec, servingCommand(spec, { python, projectDir: PROJECT_DIR }));
     const apiKey = (await readFile(apiKeyPath, "utf8")).trim();
+    // Health alone would also be answered by another program that took the port meanwhile.
+    await waitReady({ url: outputs.url, apiKey, model: spec.model, timeoutSeconds: READY_SECONDS });
     return { ...outputs, apiKey, reused: known?.state === "ready" && Boolean(fresh) };
   }
 

@@ -2,13 +2,10 @@
  * Recipe file + target → plan, with the task set the plan names. Gathers the facts that planning itself must not
  * look up: generates the task set, hashes the base model.
  */
-import { createHash } from "node:crypto";
-import { readdir, readFile, stat } from "node:fs/promises";
-import { join } from "node:path";
-import { digestJson } from "../../schemas/digest.ts";
 import type { Plan } from "../../schemas/plan.ts";
 import type { Target } from "../../schemas/target.ts";
 import type { TaskSet } from "../../schemas/task.ts";
+import { digestFiles, hashFiles } from "../checkpoints/index.ts";
 import { HARNESS_VERSION } from "../evaluation/index.ts";
 import { compilePlan, parseRecipe } from "../plan/index.ts";
 import { buildTaskSet, taskSetDigest } from "../tasks/index.ts";
@@ -53,18 +50,6 @@ export async function makePlan(file: string, target: Target): Promise<PlannedRec
 
 /** Name, digest and size of a base model's files. */
 async function describeBaseModel(model: string) {
-  const folder = await baseModelFolder(model);
-  const files = (await readdir(folder, { withFileTypes: true }))
-    .filter((entry) => entry.isFile())
-    .map(({ name }) => name);
-  const hashed = await Promise.all(
-    files.sort().map(async (path) => ({
-      path,
-      bytes: (await stat(join(folder, path))).size,
-      sha256: createHash("sha256")
-        .update(await readFile(join(folder, path)))
-        .digest("hex"),
-    })),
-  );
-  return { name: model, digest: digestJson(hashed), bytes: hashed.reduce((sum, file) => sum + file.bytes, 0) };
+  const files = await hashFiles(await baseModelFolder(model));
+  return { name: model, digest: digestFiles(files), bytes: files.reduce((sum, file) => sum + file.bytes, 0) };
 }

@@ -24,6 +24,7 @@ function row(rank: number, name: string, score: number, gain: number | null): Le
     lineage: base.lineage,
     score: estimate(score),
     scoreWithoutInfrastructure: estimate(score),
+    tasksLeftOut: [],
     scoreTurnLimitAsFailure: estimate(score),
     tasks: 48,
     attempts: 384,

@@ -4,6 +4,7 @@
  * Starts and ends sandboxes through the pool, writes grades to the journal. Live attempts are in memory only: they
  * are their sandboxes, and those end with this process.
  */
+import { availableParallelism } from "node:os";
 import type { Logger } from "pino";
 import type { Attempt, CallTool, CreateAttempt, Grade, ToolResult } from "../../schemas/environment.ts";
 import type { Task } from "../../schemas/task.ts";
@@ -16,6 +17,7 @@ import type { SandboxPool } from "./sandbox-pool.ts";
 import { ServiceError, type ServiceErrorCode } from "./service-error.ts";
 import type { TaskSets } from "./task-sets.ts";
 import { acceptArguments, findViolations, parseObject } from "./tool-arguments.ts";
+import { Turns } from "./turns.ts";
 
 const REMEMBERED_ENDS = 10_000;
 const MOST_VIOLATIONS = 50;
@@ -54,6 +56,7 @@ export class Attempts {
   readonly #starting = new Map<string, { request: CreateAttempt; started: Promise<LiveAttempt> }>();
   /** How the latest attempts that are no more ended ungraded: what a late request is told. */
   readonly #ended = new Map<string, { code: ServiceErrorCode; message: string }>();
+  readonly #bursts = new Turns(2 * availableParallelism());
   #stopping = false;
 
   constructor(args: AttemptsArgs) {
@@ -159,7 +162,8 @@ export class Attempts {
     const archive = await repositories.archive(task.repository);
     let sandbox: Sandbox;
     try {
-      sandbox = await pool.start({ purpose: "attempt", limits, files: family.toolFiles, archive });
+      const args = { purpose: "attempt", limits, files: family.toolFiles, archive } as const;
+      sandbox = await this.#bursts.run(() => pool.start(args));
     } catch (error) {
       if (!(error instanceof SandboxLost)) throw error;
       throw new ServiceError("sandbox-failed", error.message, { cause: error });
@@ -179,7 +183,7 @@ export class Attempts {
     this.#ended.delete(id);
     log.debug({ attempt: id, task: taskId }, "attempt started");
     void sandbox.ended.then(() => {
-      if (this.#live.get(id) === live && live.left === null) this.#lost(live, null);
+      if (!this.#stopping && this.#live.get(id) === live && live.left === null) this.#lost(live, null);
     });
     return live;
   }
@@ -196,7 +200,10 @@ export class Attempts {
     }
     let verdict = { passed: false, reasons: ["refused" in left ? left.refused : ""] };
     try {
-      if ("archive" in left) verdict = await gradeRepository({ pool, staging, family, task, archive: left.archive });
+      if ("archive" in left) {
+        const args = { pool, staging, family, task, archive: left.archive };
+        verdict = await this.#bursts.run(() => gradeRepository(args));
+      }
     } catch (error) {
       log.warn({ attempt: id, task: task.id, error: String(error) }, "grading failed");
       throw error;

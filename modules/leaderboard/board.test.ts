@@ -19,6 +19,15 @@ describe("the leaderboard", () => {
     ]);
   });
 
+  it("names the tasks that count nowhere once broken attempts are left out", () => {
+    const broken = evaluationOf({ model: "rl", marks: { a: "ppii", b: "iiii", c: "pppp" } });
+    const [board] = buildLeaderboard([base, broken]).boards;
+    expect(board?.rows.map((row) => [row.model.name, row.tasksLeftOut])).toEqual([
+      ["rl", ["b"]],
+      ["base", []],
+    ]);
+  });
+
   it("is the same whatever the order of publication", () => {
     expect(buildLeaderboard([sft, base, rl])).toEqual(buildLeaderboard([rl, sft, base]));
   });

@@ -67,12 +67,14 @@ function baseOf(evaluation: Evaluation, group: readonly Evaluation[]): Evaluatio
 
 function rowOf(evaluation: Evaluation, base: Evaluation | undefined): Omit<LeaderboardRow, "rank"> {
   const { results } = evaluation;
+  const withoutInfrastructure = tally(results, "without-infrastructure");
   return {
     evaluationId: evaluation.id,
     model: evaluation.model,
     lineage: evaluation.lineage,
     score: scoreOf(tally(results, "as-preset")),
-    scoreWithoutInfrastructure: scoreOf(tally(results, "without-infrastructure")),
+    scoreWithoutInfrastructure: scoreOf(withoutInfrastructure),
+    tasksLeftOut: [...withoutInfrastructure.leftOut],
     scoreTurnLimitAsFailure: scoreOf(tally(results, "turn-limit-as-failure")),
     tasks: evaluation.tasks.length,
     attempts: results.length,

@@ -130,9 +130,15 @@ function provenance(row: LeaderboardRow): string[] {
         `${lineage.runId ?? lineage.requestedBy}, plan ${shortDigest(lineage.planDigest)}, ${commit}${dirty}, ` +
         `snapshot ${shortDigest(lineage.snapshotDigest)}; ${row.infrastructureFailures} of ${row.attempts} attempts ` +
         `broken by infrastructure (${row.infrastructureRetries} retries), ${row.turnLimitHits} hit the turn limit, ` +
-        `${row.violations} violations.`,
+        `${row.violations} violations.${leftOut(row)}`,
     ),
   ];
+}
+
+function leftOut({ tasksLeftOut }: LeaderboardRow): string {
+  return tasksLeftOut.length === 0
+    ? ""
+    : ` Not in \`no infra\`, since every attempt was broken: ${tasksLeftOut.join(", ")}.`;
 }
 
 function noteOnTies(board: Board): string[] {

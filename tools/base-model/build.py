@@ -1,6 +1,6 @@
 """Make the quickstart's base model: `python tools/base-model/build.py --exclude TASK-SET.json`.
 
-Takes a task set (schemas/task.ts) whose validation and held-out goals the pre-training must not contain; writes
+Takes a task set (schemas/task.ts) whose goals the pre-training must not contain, whatever split a task is in; writes
 tools/base-model/quickstart-base (or --output): a Hugging Face model folder and build.json, which says how it was
 made. Uses a scratch folder of its own. Same arguments, same library versions and one thread: same weights.
 """
@@ -37,25 +37,23 @@ def load_tools(path: Path) -> ModuleType:
 
 
 def excluded_goals(path: Path) -> frozenset[tuple[str, str, str]]:
-    """The goals of a task set's validation and held-out tasks."""
+    """The goals of all of a task set's tasks: a split may be drawn anew, the base is not made anew for it."""
     from chores import goal_of_prompt
 
-    task_set = json.loads(path.read_text())
-    apart = {*task_set["splits"]["validation"], *task_set["splits"]["held-out"]}
-    return frozenset(goal_of_prompt(task["prompt"]) for task in task_set["tasks"] if task["id"] in apart)
+    return frozenset(goal_of_prompt(task["prompt"]) for task in json.loads(path.read_text())["tasks"])
 
 
 def main() -> None:
     """Read the arguments and build."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--exclude", type=Path, required=True, help="task set whose measured goals are left out")
+    parser.add_argument("--exclude", type=Path, required=True, help="task set whose goals are left out")
     parser.add_argument("--output", type=Path, default=HERE / "quickstart-base")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--copy-steps", type=int, default=300)
-    parser.add_argument("--conversation-steps", type=int, default=900)
-    parser.add_argument("--conversations", type=int, default=24000)
+    parser.add_argument("--copy-steps", type=int, default=800)
+    parser.add_argument("--conversation-steps", type=int, default=500)
+    parser.add_argument("--conversations", type=int, default=16000)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--copied", type=Path, help="folder that keeps the model after the copying phase, to go on from")
     arguments = parser.parse_args()
@@ -103,10 +101,11 @@ def main() -> None:
     learn_conversations(
         model, examples, arguments.conversation_steps, arguments.batch, tokenizer.pad_token_id, arguments.seed
     )
-    save(model, tokenizer, arguments, len(excluded), time.time() - started)
+    source = json.loads(arguments.exclude.read_text())["source"]
+    save(model, tokenizer, arguments, {"taskSet": source, "goals": len(excluded)}, time.time() - started)
 
 
-def save(model, tokenizer, arguments: argparse.Namespace, excluded: int, seconds: float) -> None:  # noqa: ANN001
+def save(model, tokenizer, arguments: argparse.Namespace, excluded: dict, seconds: float) -> None:  # noqa: ANN001
     """Write the model folder and how it was made."""
     import torch
     import transformers
@@ -122,7 +121,7 @@ def save(model, tokenizer, arguments: argparse.Namespace, excluded: int, seconds
         "conversationSteps": arguments.conversation_steps,
         "conversations": arguments.conversations,
         "batch": arguments.batch,
-        "excludedGoals": excluded,
+        "excluded": excluded,
         "seconds": round(seconds),
         "torch": torch.__version__,
         "transformers": transformers.__version__,

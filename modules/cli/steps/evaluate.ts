@@ -2,13 +2,10 @@
  * Evaluate: a checkpoint → an endpoint of its own, every held-out task under the preset, an evaluation in the store.
  * Runs inside the controller; killed at any moment, the next start goes on from the attempts that have ended.
  */
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import type { Checkpoint } from "../../../schemas/checkpoint.ts";
-import { RenderingProbe } from "../../../schemas/checkpoint.ts";
 import { Evaluation, type Lineage } from "../../../schemas/evaluation.ts";
 import type { Progress, Run } from "../../../schemas/run.ts";
-import { folderOf } from "../../checkpoints/index.ts";
+import { readProbe } from "../../checkpoints/index.ts";
 import { evaluate as evaluateModel, planEvaluation } from "../../evaluation/index.ts";
 import type { StepContext, StepExecutor, StepStatus } from "../../runs/index.ts";
 import type { EndpointHost } from "../endpoint-host.ts";
@@ -102,9 +99,7 @@ async function run(
   }
 
   report({ done: 0, total: 0, unit: "attempts", note: "starting the endpoint", etaSeconds: null });
-  const probe = RenderingProbe.parse(
-    JSON.parse(await readFile(join(await folderOf(checkpoint, tools.store), "rendering-probe.json"), "utf8")),
-  );
+  const probe = await readProbe(checkpoint, tools.store);
   const endpoint = await endpoints.open({
     checkpoint,
     settings: serving,

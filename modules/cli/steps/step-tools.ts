@@ -24,8 +24,8 @@ export interface StepTools {
   checkpoint(digest: string): Promise<Checkpoint>;
 }
 
-/** Exit code of a process that failed for want of something around it: worth another start (EX_TEMPFAIL). */
-export const EXIT_TEMPORARY = 75;
+/** Exit code of a process that refuses its configuration: starting it again cannot help. */
+const EXIT_CONFIGURATION = 2;
 /** Lines of a failed step's log that its error quotes. */
 const QUOTED_LINES = 12;
 
@@ -58,7 +58,11 @@ export async function followProcess(
       return { kind: "running", progress: await options.progress() };
     case "exited":
       if (state.code === 0) return options.done();
-      return { kind: "failed", error: await failure(`exit code ${state.code}`, logPath), restart: state.code !== 2 };
+      return {
+        kind: "failed",
+        error: await failure(`exit code ${state.code}`, logPath),
+        restart: state.code !== EXIT_CONFIGURATION,
+      };
     case "lost":
       return {
         kind: "failed",
