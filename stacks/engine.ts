@@ -4,7 +4,7 @@
  * one stack follow one another (stack-lock.ts), and what a killed change left is repaired first (stack-repair.ts).
  */
 import { randomBytes, randomUUID } from "node:crypto";
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import {
@@ -97,8 +97,10 @@ export class Engine {
   /** Ends every endpoint, service and process of this home. Results stay, unless they are to be deleted. */
   async platformDestroy(target: Target, { deleteResults = false } = {}): Promise<StackResult<null>> {
     const started = performance.now();
-    for (const { name } of await this.listEndpoints()) await this.endpointDestroy(name);
     const { changes } = await this.destroy(target.name, deleteResults);
+    // After the controller's end, or it would make new ones.
+    for (const { name } of await this.listEndpoints())
+      changes.delete += (await this.endpointDestroy(name)).changes.delete;
     // Jobs, and what a service left behind when it was killed, are in no stack.
     const others = async () =>
       (await processesWith(HOME_MARKER, this.context.home)).filter((pid) => pid !== process.pid);
@@ -113,7 +115,7 @@ export class Engine {
   /** Makes or repairs an endpoint. The same spec and command again change nothing while it runs. */
   async endpointUp(spec: EndpointSpec, command: ServingCommand): Promise<StackResult<Endpoint>> {
     const args = ServingStackArgs.parse({ spec, serving: command });
-    await writeFile(this.endpointFile(spec.name), JSON.stringify(args), { mode: 0o600 });
+    await writeWhole(this.endpointFile(spec.name), JSON.stringify(args));
     const result = await this.up(spec.name, servingStack(args, this.context.home));
     return { ...result, outputs: await this.endpointOf(args) };
   }
@@ -135,13 +137,14 @@ export class Engine {
 
   /** Every endpoint of this home, half-made and dead ones too, so that none is forgotten. */
   async listEndpoints(): Promise<Endpoint[]> {
-    const files = await readdir(join(this.backend, "endpoints"));
-    return Promise.all(
-      files.sort().map(async (file) => {
-        const text = await readFile(join(this.backend, "endpoints", file), "utf8");
-        return this.endpointOf(ServingStackArgs.parse(JSON.parse(text)));
-      }),
-    );
+    const folder = join(this.backend, "endpoints");
+    const listed: Endpoint[] = [];
+    for (const file of (await readdir(folder)).filter((name) => name.endsWith(".json")).sort()) {
+      const text = await readOrNull(join(folder, file));
+      // Destroyed since the folder was read.
+      if (text !== null) listed.push(await this.endpointOf(ServingStackArgs.parse(JSON.parse(text))));
+    }
+    return listed;
   }
 
   /** Outputs of the target's platform; null when it was never up, or is half made. */
@@ -283,6 +286,22 @@ async function selectStack(name: string, workspace: LocalWorkspace): Promise<Sta
     if (error instanceof StackNotFoundError) return null;
     throw error;
   }
+}
+
+async function readOrNull(path: string): Promise<string | null> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw error;
+  }
+}
+
+/** Writes a file that readers see whole or not at all. */
+async function writeWhole(path: string, text: string): Promise<void> {
+  const temporary = `${path}.${randomUUID()}`;
+  await writeFile(temporary, text, { mode: 0o600 });
+  await rename(temporary, path);
 }
 
 function plain(outputs: OutputMap): Record<string, unknown> {

@@ -15,6 +15,8 @@ import { z } from "zod";
 import { HOME_MARKER, pidFilePath, processesWith, readPidFile } from "../modules/cluster/index.ts";
 import { Endpoint, EndpointSpec } from "../schemas/endpoint.ts";
 import { Issue } from "../schemas/error.ts";
+import { findPulumi } from "../stacks/pulumi-cli.ts";
+import { isLocked, withLock } from "../stacks/stack-lock.ts";
 import { STACK_MARKER } from "../stacks/stack-repair.ts";
 
 const root = resolve(import.meta.dirname, "..");
@@ -338,6 +340,32 @@ describe("destroy", () => {
     expect(await readFile(join(home, "objects/result"), "utf8")).toBe("42");
     await change("destroy", { destroyOptions: { deleteResults: true } });
     expect(await readdir(home)).toEqual(["pulumi"]);
+  });
+});
+
+describe("the engine's needs", () => {
+  it("are said when Pulumi is missing or too old", async () => {
+    const old = join(folder, "old pulumi");
+    await mkdir(old);
+    await writeFile(join(old, "pulumi"), "#!/bin/sh\necho v3.100.0\n", { mode: 0o755 });
+    const search = { root, cache: join(folder, "empty cache"), path: `${old}:/usr/bin` };
+    await expect(findPulumi(search)).rejects.toThrow(
+      /old pulumi\/pulumi is 3\.100\.0 and .* is missing.*npm run setup.*\[pulumi-missing\]/s,
+    );
+  });
+
+  it("are a stack that nobody else has been changing for too long", async () => {
+    const lock = join(folder, "some.lock");
+    const options = { waitSeconds: 0, onWait: () => {} };
+    const second = await withLock(lock, options, async () => {
+      expect(await isLocked(lock)).toBe(true);
+      return withLock(lock, options, async () => "both held it").catch((error: unknown) => error);
+    });
+    expect(second).toMatchObject({
+      code: "stack-busy",
+      message: expect.stringContaining(`process ${process.pid} has been`),
+    });
+    expect(await isLocked(lock)).toBe(false);
   });
 });
 

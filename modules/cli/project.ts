@@ -88,8 +88,10 @@ async function importDefault(
   if (!(await exists(path)))
     throw new UserError({ ...missing, path: shown, asked: "this file", found: "there is none" });
   try {
-    const module: { default?: unknown } = await import(pathToFileURL(path).href);
-    return module.default;
+    // With a query Node also loads a file outside of any package; there its exports arrive one level deeper.
+    const module: { default?: unknown } = await import(`${pathToFileURL(path).href}?uplift`);
+    const nested = module.default;
+    return isModule(nested) ? nested.default : nested;
   } catch (error) {
     if (error instanceof UserError) throw error;
     throw new UserError({
@@ -98,9 +100,13 @@ async function importDefault(
       asked: "the file is imported as a TypeScript module",
       found: error instanceof Error ? error.message.split("\n").slice(0, 3).join(" ") : String(error),
       allowed: "a module that imports without an error",
-      todo: "correct it; `npx tsc --noEmit` may say more",
+      todo: "correct it (npx tsc --noEmit may say more); outside this project give it the ending .mts",
     });
   }
+}
+
+function isModule(value: unknown): value is { default?: unknown } {
+  return typeof value === "object" && value !== null && "__esModule" in value;
 }
 
 async function exists(path: string): Promise<boolean> {

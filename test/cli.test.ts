@@ -1,0 +1,100 @@
+/**
+ * The command line as somebody who makes mistakes meets it: each gives a message with what to do, and exit code 1.
+ */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Plan } from "../schemas/plan.ts";
+
+const PROJECT_DIR = join(import.meta.dirname, "..");
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "uplift-cli-"));
+  await writeFile(join(folder, "package.json"), '{"type":"module"}');
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const uplift = (args: string[], options: { cwd?: string; env?: Record<string, string> } = {}) =>
+  execa("node", [join(PROJECT_DIR, "modules/cli/uplift.js"), ...args], { reject: false, cwd: PROJECT_DIR, ...options });
+
+/** A recipe file that imports the schema from this clone. */
+async function recipe(name: string, change: string): Promise<string> {
+  const file = join(folder, name);
+  await writeFile(file, `import smoke from ${JSON.stringify(join(PROJECT_DIR, "recipes/smoke.ts"))};\n${change}\n`);
+  return file;
+}
+
+describe("uplift plan", () => {
+  it("prints the same plan from any folder, time zone and locale", async () => {
+    const file = join(PROJECT_DIR, "recipes/quickstart-sft-rl.ts");
+    const here = await uplift(["plan", file, "--json"]);
+    const there = await uplift(["plan", file, "--json"], {
+      cwd: folder,
+      env: { TZ: "Asia/Kathmandu", LC_ALL: "tr_TR.UTF-8" },
+    });
+    expect(Plan.parse(JSON.parse(here.stdout)).name).toBe("quickstart-sft-rl");
+    expect(there.stdout).toBe(here.stdout);
+  });
+
+  it("writes the plan and the trainers' configurations where it is told to", async () => {
+    const out = join(folder, "out");
+    await uplift(["plan", "recipes/quickstart-sft-rl.ts", "--out", out]);
+    const { stdout } = await execa("ls", [out]);
+    expect(stdout.split("\n")).toEqual(["plan.json", "rl.trl.json", "sft.trl.json"]);
+  });
+
+  it("reports an unknown field with its path", async () => {
+    const file = await recipe("unknown.ts", "export default { ...smoke, sft: { ...smoke.sft, lr: 1 } };");
+    const { exitCode, stderr } = await uplift(["plan", file]);
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain('sft: the field "lr" is set');
+    expect(stderr).not.toContain("    at ");
+  });
+
+  it("reports an impossible split before anything is started", async () => {
+    const tasks = "{ family: 'repo-chores', seed: 1, tasks: 30, heldOut: 24, validation: 5 }";
+    const { exitCode, stderr } = await uplift([
+      "plan",
+      await recipe("split.ts", `export default { ...smoke, tasks: ${tasks} };`),
+    ]);
+    expect([exitCode, stderr.includes("split-impossible")]).toEqual([1, true]);
+  });
+
+  it("says what is wrong with a file that is missing, empty, broken, or names an unknown model or family", async () => {
+    const cases: [string, string][] = [
+      ["recipe-missing", join(folder, "none.ts")],
+      ["recipe-no-default-export", await recipe("empty.ts", "export {};")],
+      ["file-does-not-load", await recipe("broken.ts", "export default {")],
+      ["model-missing", await recipe("model.ts", "export default { ...smoke, model: 'gpt' };")],
+      [
+        "unknown-family",
+        await recipe("family.ts", "export default { ...smoke, tasks: { ...smoke.tasks, family: 'x' } };"),
+      ],
+    ];
+    for (const [code, file] of cases) {
+      const { exitCode, stderr } = await uplift(["plan", file]);
+      expect({ code, exitCode, stderr }).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(`[${code}]`) });
+    }
+  });
+
+  it("gives a mistake as JSON to scripts", async () => {
+    const { exitCode, stdout } = await uplift(["plan", join(folder, "none.ts"), "--json"]);
+    expect(exitCode).toBe(1);
+    expect(JSON.parse(stdout).error.issues[0]).toMatchObject({ code: "recipe-missing", todo: expect.any(String) });
+  });
+});
+
+describe("uplift", () => {
+  it("names the targets there are when one is unknown", async () => {
+    const { exitCode, stderr } = await uplift(["up", "--target", "mars"]);
+    expect([exitCode, stderr.includes("target-missing")]).toEqual([1, true]);
+  });
+
+  it("exits with an error and points to help for an unknown command", async () => {
+    const { exitCode, stderr } = await uplift(["trian", "recipes/smoke.ts"]);
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain("train");
+  });
+});
