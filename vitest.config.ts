@@ -1,20 +1,32 @@
 import { defineConfig } from "vitest/config";
 
-// Unit tests stand beside the code and need nothing installed but Node and Python; what crosses modules or
-// needs a real engine, sandbox or browser stands in test/ and runs in the "whole" project.
+/** Tests beside the code that start real sandboxes, services or databases: seconds each, so not at every edit. */
+const SERVICES = [
+  "modules/environments/{attempts,main,orphans,repo-chores,sandbox,turns}.test.ts",
+  "modules/tasks/{collect-service,expert,main}.test.ts",
+  "modules/tasks/repo-chores/grader.test.ts",
+  "modules/cluster/local-process.test.ts",
+  "modules/evaluation/evaluate.test.ts",
+  "modules/leaderboard/{app,store}.test.ts",
+  "modules/runs/{app,process-scheduler,reconciler}.test.ts",
+  "modules/stores/database.test.ts",
+];
+
+// unit: at every edit (npm run check). services: real parts of one module. whole: what crosses modules: the real
+// engine, a real browser, fault drills, the quickstart. npm test runs all three.
 export default defineConfig({
   test: {
+    // A sandbox or an embedded Postgres takes seconds to start when other work keeps both cores busy.
+    hookTimeout: 120_000,
+    testTimeout: 60_000,
     projects: [
       {
-        test: {
-          name: "unit",
-          // An embedded Postgres takes seconds to start when other work keeps both cores busy.
-          hookTimeout: 120_000,
-          testTimeout: 60_000,
-          include: ["schemas/**/*.test.ts", "modules/**/*.test.ts", "modules/**/*.test.tsx", "recipes/**/*.test.ts"],
-        },
+        extends: true,
+        test: { name: "unit", include: ["{schemas,modules,recipes}/**/*.test.{ts,tsx}"], exclude: SERVICES },
       },
+      { extends: true, test: { name: "services", include: SERVICES } },
       {
+        extends: true,
         test: {
           name: "whole",
           include: ["test/**/*.test.ts"],

@@ -106,8 +106,9 @@ export class Engine {
       (await processesWith(HOME_MARKER, this.context.home)).filter((pid) => pid !== process.pid);
     await endProcesses(others, STOP_SECONDS);
     if (deleteResults) {
-      for (const folder of ["logs", "processes"])
-        await rm(join(this.context.home, folder), { recursive: true, force: true });
+      // Everything but the engine's own state: an evaluation's half would be taken for the next one's beginning.
+      for (const entry of await readdir(this.context.home))
+        if (entry !== "pulumi") await rm(join(this.context.home, entry), { recursive: true, force: true });
     }
     return { changes, outputs: null, durationSeconds: secondsSince(started) };
   }

@@ -75,6 +75,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     now,
     codeOf: (run) => unpackCode(run, store, layout),
     checkpoint: (digest) => findCheckpoint(store, digest),
+    environmentOutage: () => outageOf(options.environmentsUrl),
   };
   const executors: StepExecutors = {
     collect: collect(tools),
@@ -154,6 +155,15 @@ async function unpackCode(run: Run, store: ObjectStore, layout: Layout): Promise
   await symlink(join(PROJECT_DIR, "node_modules"), join(unfinished, "node_modules"));
   await rename(unfinished, folder);
   return folder;
+}
+
+/** A service that does not answer within seconds is down; steps that need it wait for the next `uplift up`. */
+async function outageOf(url: string): Promise<string | null> {
+  const answers = await fetch(`${url}/health`, { signal: AbortSignal.timeout(5000) }).then(
+    ({ ok }) => ok,
+    () => false,
+  );
+  return answers ? null : `the environment service does not answer at ${url}; uplift up brings it back`;
 }
 
 function portInUse(port: number): UserError {

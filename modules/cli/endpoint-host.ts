@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import type { Checkpoint } from "../../schemas/checkpoint.ts";
 import { canonicalJson } from "../../schemas/digest.ts";
-import type { Endpoint, ServingSettings } from "../../schemas/endpoint.ts";
+import type { Endpoint, EndpointSpec, ServingSettings } from "../../schemas/endpoint.ts";
 import { UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Engine } from "../../stacks/engine.ts";
@@ -49,7 +49,8 @@ export class EndpointHost {
     const apiKeyPath = new Layout(home).apiKey(name);
     if (!fresh) await ensureApiKey(apiKeyPath);
     const spec = fresh
-      ? (knownSpec as Endpoint)
+      ? // Whoever asks last says what it is for: an evaluation does not end what somebody serves for himself.
+        { ...(knownSpec as EndpointSpec), purpose: request.purpose }
       : {
           name,
           checkpoint: checkpoint.digest,
@@ -69,8 +70,10 @@ export class EndpointHost {
     return { ...outputs, apiKey, reused: known?.state === "ready" && Boolean(fresh) };
   }
 
-  async close(name: string): Promise<void> {
-    await this.#parts.engine.endpointDestroy(name);
+  /** Ends an endpoint whose purpose, as it is now, says so. */
+  async closeIf(name: string, ends: (purpose: string) => boolean): Promise<void> {
+    const known = (await this.#parts.engine.listEndpoints()).find((endpoint) => endpoint.name === name);
+    if (known && ends(known.purpose)) await this.#parts.engine.endpointDestroy(name);
   }
 
   /** Ends every endpoint whose time is over; returns their names. */

@@ -47,15 +47,17 @@ export function hasEnded(run: Pick<Run, "state">): boolean {
 }
 
 function lineWriter(output: "lines" | "json", label: (run: Run, step: RunStep) => string) {
-  const printed = new Map<string, { state: string; tries: number; at: number }>();
+  const printed = new Map<string, { state: string; tries: number; error: string | null; at: number }>();
   return (run: Run) => {
     for (const step of run.steps) {
       const key = `${run.id}/${step.id}`;
       const last = printed.get(key);
-      const changed = last ? last.state !== step.state || last.tries !== step.tries : step.state !== "pending";
+      const changed = last
+        ? last.state !== step.state || last.tries !== step.tries || last.error !== step.error
+        : step.state !== "pending" || step.error !== null;
       const due = step.state === "running" && last && Date.now() - last.at > LINE_EVERY_MILLISECONDS;
       if (!changed && !due) continue;
-      printed.set(key, { state: step.state, tries: step.tries, at: Date.now() });
+      printed.set(key, { state: step.state, tries: step.tries, error: step.error, at: Date.now() });
       if (output === "json") process.stdout.write(`${JSON.stringify({ event: "step", run: run.id, step })}\n`);
       else process.stdout.write(`${new Date().toISOString().slice(11, 19)}  ${label(run, step)}: ${describe(step)}\n`);
     }
@@ -109,8 +111,8 @@ async function inTerminal(
 export function describe(step: RunStep): string {
   const parts: string[] = [step.state];
   if (step.state === "running" && step.progress) parts.push(...progressParts(step.progress));
-  if (step.state === "pending" && step.history.length > 0)
-    parts.push(`will be restarted after: ${step.history.at(-1)?.error.split("\n")[0]}`);
+  if (step.state === "pending" && step.error) parts.push(step.error.split("\n")[0] ?? "");
+  if (step.state === "pending" && step.history.length > 0) parts.push("will be started again");
   if (step.tries > 1) parts.push(`start ${step.tries}`);
   if (step.state === "succeeded" && step.result) parts.push(...resultParts(step.result));
   if (step.state === "failed" && step.error) parts.push(step.error.split("\n")[0] ?? "");

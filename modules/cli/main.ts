@@ -29,13 +29,15 @@ controllerCommand(program);
 try {
   await program.parseAsync();
 } catch (error) {
-  if (error instanceof CommanderError) process.exitCode = error.exitCode;
-  else {
-    process.exitCode = 1;
-    const json = process.argv.includes("--json");
-    if (error instanceof UserError && json)
-      process.stdout.write(`${JSON.stringify({ error: { issues: error.issues } })}\n`);
-    else if (error instanceof UserError || error instanceof RemoteError) process.stderr.write(`${error.message}\n`);
-    else process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
-  }
+  process.exitCode = error instanceof CommanderError ? error.exitCode : 1;
+  if (!(error instanceof CommanderError)) report(error, process.argv.includes("--json"));
+}
+
+/** A mistake goes to scripts as JSON on stdout, to people as text on stderr. */
+function report(error: unknown, json: boolean): void {
+  if (error instanceof UserError || error instanceof RemoteError) {
+    const issues = error instanceof UserError ? error.issues : [{ code: error.code, message: error.message }];
+    if (json) process.stdout.write(`${JSON.stringify({ error: { issues } })}\n`);
+    else process.stderr.write(`${error.message}\n`);
+  } else process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
 }

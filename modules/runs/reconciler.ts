@@ -57,7 +57,10 @@ export class Reconciler {
         if (this.#slots(job) > free || this.#madeElsewhere(run, job, active)) continue;
         const starting = { ...step, tries: step.tries + 1 };
         const status = await this.#ask(run, job, starting);
-        if (status.kind === "waiting") continue;
+        if (status.kind === "waiting") {
+          await this.#record(run, job, step, status);
+          continue;
+        }
         Object.assign(step, starting, { startedAt: step.startedAt ?? this.#now().toISOString() });
         if ((await this.#record(run, job, step, status)) === "running") free -= this.#slots(job);
       }
@@ -80,10 +83,10 @@ export class Reconciler {
     const before = JSON.stringify(step);
     switch (status.kind) {
       case "waiting":
-        step.state = "pending";
+        Object.assign(step, { state: "pending", error: status.why });
         break;
       case "running":
-        step.state = "running";
+        Object.assign(step, { state: "running", error: null });
         step.progress = status.progress ?? step.progress;
         break;
       case "succeeded":

@@ -17,7 +17,8 @@ export interface StepMetrics {
   readonly steps: number;
   readonly loss: number | null;
   readonly reward: number | null;
-  readonly infrastructureFailures: number;
+  /** Rollouts that the infrastructure broke for good: masked, not trained on. */
+  readonly attemptsLost: number;
   readonly seconds: number;
 }
 

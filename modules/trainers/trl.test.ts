@@ -22,15 +22,15 @@ describe("TRL's progress", () => {
       '{"phase":"loading","time":"t"}',
       '{"stage":"rl","step":1,"steps":4,"loss":0.5,"reward":0.25,"seconds":6,"time":"t"}',
       '{"phase":"training","time":"t"}',
-      '{"stage":"rl","step":2,"steps":4,"loss":0.4,"reward":0.5,"infrastructureFailures":3,"seconds":5,"time":"t"}',
+      '{"stage":"rl","step":2,"steps":4,"loss":0.4,"reward":0.5,"attemptsLost":3,"seconds":5,"time":"t"}',
       '{"stage":"rl","step":2,"steps":4,"loss":0.3,"reward":0.75,"seconds":5,"time":"t"}',
       "",
     );
     const { phase, metrics } = await trl.readProgress(output);
     expect(phase).toBe("training");
     expect(metrics).toEqual([
-      { step: 1, steps: 4, loss: 0.5, reward: 0.25, infrastructureFailures: 0, seconds: 6 },
-      { step: 2, steps: 4, loss: 0.3, reward: 0.75, infrastructureFailures: 0, seconds: 5 },
+      { step: 1, steps: 4, loss: 0.5, reward: 0.25, attemptsLost: 0, seconds: 6 },
+      { step: 2, steps: 4, loss: 0.3, reward: 0.75, attemptsLost: 0, seconds: 5 },
     ]);
   });
 

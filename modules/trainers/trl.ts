@@ -14,7 +14,7 @@ const MetricsLine = z.union([
     steps: z.number().int(),
     loss: z.number().nullish(),
     reward: z.number().nullish(),
-    infrastructureFailures: z.number().nullish(),
+    attemptsLost: z.number().nullish(),
     seconds: z.number(),
   }),
   z.object({ phase: z.string() }),
@@ -93,7 +93,7 @@ async function readProgress(outputDir: string): Promise<TrainingProgress> {
         steps: parsed.steps,
         loss: parsed.loss ?? null,
         reward: parsed.reward ?? null,
-        infrastructureFailures: parsed.infrastructureFailures ?? 0,
+        attemptsLost: parsed.attemptsLost ?? 0,
         seconds: parsed.seconds,
       });
   }

@@ -55,7 +55,9 @@ def main() -> None:
     parser.add_argument("--conversation-steps", type=int, default=500)
     parser.add_argument("--conversations", type=int, default=16000)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--copied", type=Path, help="folder that keeps the model after the copying phase, to go on from")
+    parser.add_argument(
+        "--copied", type=Path, help="folder that keeps the model after the copying phase, to go on from"
+    )
     arguments = parser.parse_args()
 
     import torch

@@ -62,7 +62,9 @@ class Pretraining:
         self.peaks = [muon, adam]
         self.started = time.time()
 
-    def step(self, ids: torch.Tensor, labels: torch.Tensor, attention: torch.Tensor | None = None) -> tuple[float, float]:
+    def step(
+        self, ids: torch.Tensor, labels: torch.Tensor, attention: torch.Tensor | None = None
+    ) -> tuple[float, float]:
         """One update; the loss and the share of labelled tokens that the model would have said."""
         scale = min(1.0, (self.done + 1) / 20) * (1 - 0.95 * self.done / self.steps)
         for optimizer, peak in zip(self.optimizers, self.peaks, strict=True):

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 
+from chores import KEYS, LAYOUTS, NUMBER_VALUES, STEMS, WORD_VALUES
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 from trl.chat_template_utils import qwen3_instruct_2507_chat_template
-
-from chores import KEYS, LAYOUTS, NUMBER_VALUES, STEMS, WORD_VALUES
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 WORDS = KEYS + WORD_VALUES + STEMS + NUMBER_VALUES
@@ -43,7 +42,18 @@ def _boilerplate(tools: list[dict]) -> list[str]:
         "<tool_call>",
         "</tool_call>",
         *["Set ", "Change ", "Rename ", "Call ", "Move the file with ", "Put the file with "],
-        *["Find ", "Say ", " to ", " by ", " at ", " in every file.", " everywhere.", " Commit as ", "Done.", "error: "],
+        *[
+            "Find ",
+            "Say ",
+            " to ",
+            " by ",
+            " at ",
+            " in every file.",
+            " everywhere.",
+            " Commit as ",
+            "Done.",
+            "error: ",
+        ],
         ": ",
         *sorted({part for layout in LAYOUTS for part in layout if part}),
     ]

@@ -37,7 +37,7 @@ class Workbench:
     def _git(self, *arguments: str) -> None:
         subprocess.run(["git", "-C", str(self.root), *arguments], check=True, capture_output=True)
 
-    def start(self, files: dict[str, str], will_commit: bool) -> "Conversation":
+    def start(self, files: dict[str, str], will_commit: bool) -> Conversation:
         """A conversation about these files; git is only touched where a commit is to come."""
         for path in self.root.iterdir():
             if path.name != ".git":

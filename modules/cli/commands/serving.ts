@@ -51,6 +51,7 @@ export function servingCommands(program: Command): void {
   example(serve, "serve 1f2e3d4c5b6a", "serve 1f2e3d4c5b6a --hours 0.5 --server light");
 
   const endpoints = program.command("endpoints").description("list endpoints, or end one");
+  example(endpoints, "endpoints", "endpoints rm serving-1f2e3d4c5b6a");
   const list = endpoints.command("list", { isDefault: true }).description("list endpoints");
   withTarget(list).action(async ({ target, json }: TargetOptions) => {
     const { engine } = await openSession(target);

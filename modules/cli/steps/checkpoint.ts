@@ -8,7 +8,7 @@ import type { Job } from "../../../schemas/job.ts";
 import type { Message } from "../../../schemas/message.ts";
 import type { Run } from "../../../schemas/run.ts";
 import type { TaskSet } from "../../../schemas/task.ts";
-import { findComplete, folderOf, publishCheckpoint } from "../../checkpoints/index.ts";
+import { findComplete, folderOf, publishCheckpoint, verifyStep } from "../../checkpoints/index.ts";
 import type { StepContext, StepExecutor } from "../../runs/index.ts";
 import { familyEntry, loadFamily } from "../../tasks/index.ts";
 import { pythonEnvironment } from "../../trainers/index.ts";
@@ -93,6 +93,7 @@ async function sourceOf(tools: StepTools, context: StepContext<"checkpoint">): P
       status: { kind: "failed", error: `${job.train} ended without saving step ${job.step}`, restart: false },
     };
   }
+  await verifyStep(found);
   const trainJob = trainerOf(run, job);
   const parent = await tools.checkpoint(String(context.resultOf(trainJob.startFrom).checkpoint));
   const parentDir = await folderOf(parent, tools.store);

@@ -40,6 +40,9 @@ export function collect(tools: StepTools): StepExecutor<"collect"> {
       const size = { train, validation, "held-out": heldOut };
       const total = job.splits.reduce((sum, split) => sum + size[split], 0) * job.attempts;
       return followProcess(tools, context, {
+        waitFor: tools.environmentOutage,
+        // It exits 1 for a mistake of ours and 75 for an outage.
+        final: [1],
         process: async () => {
           const code = await tools.codeOf(run);
           return {

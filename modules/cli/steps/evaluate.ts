@@ -3,6 +3,7 @@
  * Runs inside the controller; killed at any moment, the next start goes on from the attempts that have ended.
  */
 import type { Checkpoint } from "../../../schemas/checkpoint.ts";
+import { UserError } from "../../../schemas/error.ts";
 import { Evaluation, type Lineage } from "../../../schemas/evaluation.ts";
 import type { Progress, Run } from "../../../schemas/run.ts";
 import { readProbe } from "../../checkpoints/index.ts";
@@ -16,6 +17,9 @@ import { type StepTools, taskSetOf } from "./step-tools.ts";
 export function evaluationKey(id: string): string {
   return `evaluations/${id}.json`;
 }
+
+/** Codes of UserErrors that say something around the evaluation broke. */
+const OUTAGES = new Set(["evaluation-infrastructure", "endpoint-not-ready", "service-start-failed", "stack-busy"]);
 
 /** How the purpose of an evaluation's own endpoint starts. */
 const PURPOSE = "evaluation of";
@@ -45,8 +49,8 @@ export function evaluate(tools: StepTools, endpoints: EndpointHost, endpointHour
       },
       (error: unknown) => {
         const text = error instanceof Error ? error.message : String(error);
-        // A UserError (tokens that differ, changed environments) will not go away by itself; all else may.
-        const restart = !(error instanceof Error && error.name === "UserError");
+        // A user's mistake (tokens that differ, changed environments) will not go away by itself; an outage may.
+        const restart = !(error instanceof UserError) || OUTAGES.has(error.code);
         entry.status = { kind: "failed", error: text, restart };
       },
     );
@@ -59,6 +63,8 @@ export function evaluate(tools: StepTools, endpoints: EndpointHost, endpointHour
       job.checkpoint === "base" ? `evaluate ${owner.plan.baseModel.digest} ${owner.plan.comparabilityKey}` : null,
     async advance(context) {
       const key = keyOf(context);
+      const why = underway.has(key) ? null : await tools.environmentOutage();
+      if (why !== null) return { kind: "waiting", why };
       const entry = underway.get(key) ?? start(context);
       underway.set(key, entry);
       if (!entry.status) return { kind: "running", progress: entry.progress };
@@ -136,8 +142,7 @@ async function run(
     await tools.store.put(evaluationKey(planned.id), JSON.stringify(evaluation));
     return { ...summary, ...scoreOf(evaluation) };
   } finally {
-    // One that somebody serves for himself stays.
-    if (endpoint.purpose.startsWith(PURPOSE)) await endpoints.close(endpoint.name);
+    await endpoints.closeIf(endpoint.name, (purpose) => purpose.startsWith(PURPOSE));
   }
 }
 

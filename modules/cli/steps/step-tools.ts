@@ -22,6 +22,8 @@ export interface StepTools {
   /** The snapshot's code, unpacked. */
   codeOf(run: Run): Promise<string>;
   checkpoint(digest: string): Promise<Checkpoint>;
+  /** Null when the environment service answers, else why a step that needs it waits. */
+  environmentOutage(): Promise<string | null>;
 }
 
 /** Exit code of a process that refuses its configuration: starting it again cannot help. */
@@ -45,15 +47,23 @@ export async function followProcess(
     readonly process: () => Promise<Omit<ProcessJob, "key" | "logPath">>;
     readonly progress: () => Promise<Progress | null>;
     readonly done: () => Promise<StepStatus>;
+    /** Why the process is not to be started yet. */
+    readonly waitFor?: () => Promise<string | null>;
+    /** Exit codes after which another start cannot help. */
+    readonly final?: readonly number[];
   },
 ): Promise<StepStatus> {
   const key = processKey(context);
+  const final = options.final ?? [EXIT_CONFIGURATION];
   const logPath = tools.layout.log(context.run.id, context.job.id);
   const state = await tools.scheduler.state(key);
   switch (state.kind) {
-    case "unknown":
+    case "unknown": {
+      const why = (await options.waitFor?.()) ?? null;
+      if (why !== null) return { kind: "waiting", why };
       await tools.scheduler.submit({ key, logPath, ...(await options.process()) });
       return { kind: "running", progress: await options.progress() };
+    }
     case "running":
       return { kind: "running", progress: await options.progress() };
     case "exited":
@@ -61,7 +71,7 @@ export async function followProcess(
       return {
         kind: "failed",
         error: await failure(`exit code ${state.code}`, logPath),
-        restart: state.code !== EXIT_CONFIGURATION,
+        restart: !final.includes(state.code),
       };
     case "lost":
       return {

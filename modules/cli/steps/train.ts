@@ -23,6 +23,7 @@ export function train(tools: StepTools): StepExecutor<"train"> {
       const { run, job } = context;
       const outputDir = tools.layout.output(run.id, job.id);
       return followProcess(tools, context, {
+        waitFor: async () => (job.stage === "rl" ? tools.environmentOutage() : null),
         process: async () => {
           const start = await tools.checkpoint(String(context.resultOf(job.startFrom).checkpoint));
           const inputs = await trainingInputs(tools, run, job, await folderOf(start, tools.store));
@@ -79,9 +80,9 @@ function progressOf(job: TrainJob, { phase, metrics }: Awaited<ReturnType<typeof
   };
 }
 
-function noteOf({ reward, loss, infrastructureFailures }: StepMetrics): string {
+function noteOf({ reward, loss, attemptsLost }: StepMetrics): string {
   const value = reward !== null ? `reward ${reward.toFixed(2)}` : loss !== null ? `loss ${loss.toFixed(3)}` : "";
-  return infrastructureFailures > 0 ? `${value}, ${infrastructureFailures} attempts lost to infrastructure` : value;
+  return attemptsLost > 0 ? `${value}, ${attemptsLost} attempts lost to infrastructure` : value;
 }
 
 function summaryOf(metrics: readonly StepMetrics[]): Record<string, unknown> {
@@ -95,6 +96,6 @@ function summaryOf(metrics: readonly StepMetrics[]): Record<string, unknown> {
     reward: mean(last.map(({ reward }) => reward)),
     loss: mean(last.map(({ loss }) => loss)),
     seconds: Math.round(metrics.reduce((sum, { seconds }) => sum + seconds, 0)),
-    infrastructureFailures: metrics.reduce((sum, { infrastructureFailures }) => sum + infrastructureFailures, 0),
+    attemptsLost: metrics.reduce((sum, { attemptsLost }) => sum + attemptsLost, 0),
   };
 }

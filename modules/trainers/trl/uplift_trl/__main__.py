@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from .config import ConfigError, read_rl, read_sft
+from .without_vllm import hide_vllm
 
 INFRASTRUCTURE_FAILED = 75
 """Exit code (EX_TEMPFAIL of sysexits.h)."""
@@ -21,7 +22,8 @@ INFRASTRUCTURE_FAILED = 75
 EXAMPLES = """examples:
   python -m uplift_trl sft --config sft.json --output run/sft
   python -m uplift_trl rl --config rl.json --output run/rl
-  python -m uplift_trl merge --base BASE --adapter run/sft/checkpoints/step-60 --output merged --probe-conversations probe.json
+  python -m uplift_trl merge --base BASE --adapter run/sft/checkpoints/step-60 --output merged \\
+      --probe-conversations probe.json
   python -m uplift_trl import --model BASE --output imported --probe-conversations probe.json
 """
 
@@ -62,12 +64,14 @@ def _run(arguments: argparse.Namespace) -> int:
         case "sft":
             sft_config = read_sft(arguments.config)
             _quiet(sft_config.threads)
+            hide_vllm()
             from .sft import train as train_sft
 
             train_sft(sft_config, arguments.output)
         case "rl":
             rl_config = read_rl(arguments.config)
             _quiet(rl_config.threads)
+            hide_vllm()
             from .rl import train as train_rl
             from .rollouts import InfrastructureFailed
 

@@ -21,6 +21,9 @@ from .tool_calls import ToolCall
 RETRY_SECONDS = 120.0
 """How long one request is repeated before its attempt is given up: long enough for the service to be restarted."""
 
+LEAVE_SECONDS = 2.0
+"""The same for leaving an attempt: the service ends it anyway, and a stage that stops must not wait for that."""
+
 
 class AttemptLost(Exception):
     """An attempt that the infrastructure took away; its text says how."""
@@ -69,7 +72,7 @@ class EnvironmentClient:
         """Close the connections."""
         self._http.close()
 
-    def create(self, task_set: str, task_id: str) -> "Attempt":
+    def create(self, task_set: str, task_id: str) -> Attempt:
         """Start an attempt; its id is ours, so that a repeated request cannot start a second one."""
         identifier = f"rl-{uuid.uuid4().hex}"
         body = {"taskSet": task_set, "taskId": task_id, "id": identifier}
@@ -79,15 +82,19 @@ class EnvironmentClient:
             raise AttemptLost(f"attempt at {task_id} refused: {_reason(response)}")
         return Attempt(self, identifier, task_id)
 
-    def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    def send(
+        self, method: str, path: str, body: dict[str, Any] | None = None, retry_seconds: float | None = None
+    ) -> Any:
         """A request about an attempt that exists; the answer's JSON."""
-        response, _ = self._send(method, path, body)
+        response, _ = self._send(method, path, body, retry_seconds)
         if response.is_success:
             return response.json() if response.content else None
         raise AttemptLost(f"{method} {path}: {_reason(response)}")
 
-    def _send(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[httpx.Response, int]:
-        ends = time.monotonic() + self._retry_seconds
+    def _send(
+        self, method: str, path: str, body: dict[str, Any] | None, retry_seconds: float | None = None
+    ) -> tuple[httpx.Response, int]:
+        ends = time.monotonic() + (self._retry_seconds if retry_seconds is None else retry_seconds)
         tries = 0
         while True:
             tries += 1
@@ -131,7 +138,7 @@ class Attempt:
             return
         self.ended = True
         try:
-            self._client.send("DELETE", f"/v1/attempts/{self.id}")
+            self._client.send("DELETE", f"/v1/attempts/{self.id}", retry_seconds=LEAVE_SECONDS)
         except AttemptLost as lost:
             print(f"attempt {self.id} is left to the service's own time limit: {lost}", flush=True)
 

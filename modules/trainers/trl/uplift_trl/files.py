@@ -1,6 +1,7 @@
 """Files that are either whole or not there.
 
-Takes paths and content; writes through a temporary name, synced to disk before it gets its real name. Standard library only.
+Takes paths and content; writes through a temporary name, synced to disk before it gets its real name. Standard library
+only.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def adapter(lora: Lora) -> LoraConfig:
-    """LoRA on every linear layer but the output layer: an adapter there is tied to the embeddings and TRL refuses it."""
+    """LoRA on every linear layer but the output: an adapter there is tied to the embeddings and TRL refuses it."""
     return LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,

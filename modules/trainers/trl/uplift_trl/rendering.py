@@ -33,7 +33,7 @@ def prompt_ids(tokenizer: Any, messages: list[dict[str, Any]], tools: list[dict[
 
 
 def example(tokenizer: Any, template: str, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Example:
-    """A finished conversation with the assistant's tokens as labels; `template` is the training variant with its marks."""
+    """A finished conversation, the assistant's tokens as labels; `template` is the training variant with its marks."""
     encoded = tokenizer.apply_chat_template(
         _plain(messages),
         tools=tools or None,
@@ -97,7 +97,11 @@ def write_probe(tokenizer: Any, conversations: Path, folder: Path) -> int:
     try:
         cases = json.loads(conversations.read_text())
         rendered = [
-            {"messages": case["messages"], "tools": case["tools"], "tokenIds": prompt_ids(tokenizer, case["messages"], case["tools"])}
+            {
+                "messages": case["messages"],
+                "tools": case["tools"],
+                "tokenIds": prompt_ids(tokenizer, case["messages"], case["tools"]),
+            }
             for case in cases
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:

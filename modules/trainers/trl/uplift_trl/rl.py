@@ -11,8 +11,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-from . import without_vllm  # noqa: F401, I001
-
 import torch
 from datasets import Dataset
 from transformers import GenerationConfig

@@ -9,8 +9,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from . import without_vllm  # noqa: F401, I001
-
 from datasets import Dataset
 from transformers.trainer_callback import PrinterCallback
 from trl import SFTConfig, SFTTrainer

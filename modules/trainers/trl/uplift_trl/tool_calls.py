@@ -28,7 +28,10 @@ def parse_tool_calls(text: str) -> list[ToolCall]:
     for closed, unclosed in _CALL.findall(text):
         try:
             value = json.loads(closed or unclosed)
-            calls.append(ToolCall(value["name"], json.dumps(value["arguments"], ensure_ascii=False)))
+            name, arguments = value["name"], json.dumps(value["arguments"], ensure_ascii=False)
+            if not isinstance(name, str):
+                return []
+            calls.append(ToolCall(name, arguments))
         except (ValueError, KeyError, TypeError):
             return []
-    return [call for call in calls if isinstance(call.name, str)]
+    return calls

@@ -1,4 +1,4 @@
-"""Tells TRL that there is no vLLM: import this before TRL's trainers.
+"""Tells TRL that there is no vLLM, before its trainers are imported.
 
 Takes and returns nothing; changes one function of TRL in this process. The venv has the server's vLLM, which the
 trainer does not use: importing it costs 5 seconds and 300 MB at every start, and warnings of its version.
@@ -6,6 +6,9 @@ trainer does not use: importing it costs 5 seconds and 300 MB at every start, an
 
 from __future__ import annotations
 
-from trl import import_utils
 
-import_utils.is_vllm_available = lambda *_, **__: False
+def hide_vllm() -> None:
+    """From here on TRL's trainers load without vLLM."""
+    from trl import import_utils
+
+    import_utils.is_vllm_available = lambda *_, **__: False

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 Answer = tuple[int, object]
 
+
 def error(status: int, infrastructure: bool, code: str = "broken") -> Answer:
     """An error as the service writes it."""
     return status, {"error": {"code": code, "message": "it broke", "infrastructure": infrastructure}}

@@ -106,7 +106,7 @@ class ToolCallsTest(unittest.TestCase):
         self.assertEqual(parse_tool_calls("Done."), [])
 
     def test_a_call_that_is_not_json_makes_the_turn_plain_text(self) -> None:
-        for broken in ('{"name": "a", "arguments": ', '{"name": "a"}', "[1]", '"a"'):
+        for broken in ('{"name": "a", "arguments": ', '{"name": "a"}', "[1]", '"a"', '{"name": 1, "arguments": {}}'):
             self.assertEqual(parse_tool_calls(f"<tool_call>\n{broken}\n</tool_call>"), [])
 
 

@@ -73,12 +73,11 @@ class StagesTest(unittest.TestCase):
             self.assertTrue((path / "adapter_model.safetensors").exists())
         self.assertFalse((self.output / "trainer").exists())
 
-    def test_supervised_fine_tuning_killed_twice_ends_as_if_it_had_not_been(self) -> None:
+    def test_supervised_fine_tuning_killed_ends_as_if_it_had_not_been(self) -> None:
         trajectories = self.root / "trajectories.jsonl"
         line = json.dumps({"messages": CONVERSATION, "tools": TOOLS})
         trajectories.write_text(f"{line}\n" * 6)
         config = {"trajectories": str(trajectories), "steps": 7, "batchSize": 2, "maxTokens": 8192}
-        self.kill_after(1, self.start("sft", config))
         self.kill_after(5, self.start("sft", config))
         self.assertEqual(self.start("sft", config).wait(timeout=300), 0, self.log())
         self.assert_whole(7)
