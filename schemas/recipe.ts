@@ -55,6 +55,7 @@ const Sft = z.strictObject({
   steps: Positive,
   /** Trajectories a step. */
   batchSize: Positive,
+  /** Peak learning rate of AdamW. */
   learningRate: z.number().positive(),
   lora: Lora,
   /** A checkpoint is saved after every this many steps and after the last. */
@@ -64,7 +65,10 @@ const Sft = z.strictObject({
 const Rl = z.strictObject({
   tasks: z
     .strictObject({
-      /** Train on tasks whose pass rate, over the attempts of `of`, lies in this band (both ends included). */
+      /**
+       * Train on tasks whose pass rate, over the attempts of `of`, lies in this band (both ends included).
+       * Default 0.1 to 0.9 of the expert's attempts.
+       */
       passRateBand: z.strictObject({
         of: z.literal("expert").default("expert"),
         min: z.number().min(0).max(1),
@@ -78,6 +82,7 @@ const Rl = z.strictObject({
   promptsPerStep: Positive,
   /** Attempts at each of a step's tasks: the group GRPO compares. */
   rolloutsPerPrompt: Positive.min(2),
+  /** Constant learning rate of AdamW. */
   learningRate: z.number().positive(),
   lora: Lora,
   /** Sampling temperature of rollouts. Default 1. */
@@ -86,6 +91,7 @@ const Rl = z.strictObject({
   maxTurns: Positive,
   /** Tokens of one assistant message. */
   maxTokensPerTurn: Positive,
+  /** A checkpoint is saved after every this many steps and after the last. */
   saveEverySteps: Positive,
 });
 

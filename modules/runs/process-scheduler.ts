@@ -136,9 +136,12 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-/** A job sees the search path and locale of whoever started the controller, and nothing else of it. */
+/**
+ * A job sees the search path and locale of whoever started the controller and nothing else of it, save the mark by
+ * which `uplift destroy` finds every process of a home (modules/cluster/process-identity.ts).
+ */
 function inherited(): Record<string, string> {
-  const kept = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
+  const kept = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "UPLIFT_PROCESS_OF"];
   return Object.fromEntries(kept.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
 }
 

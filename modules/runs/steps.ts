@@ -17,8 +17,8 @@ export interface StepContext<K extends JobKind = JobKind> {
 
 /** How a step stands. */
 export type StepStatus =
-  /** It cannot start yet (another run makes the same thing, a checkpoint is not complete); it holds no slot. */
-  | { readonly kind: "waiting"; readonly why: string }
+  /** It cannot start yet and holds no slot; `why` where somebody should know (an outage), null where it is as planned. */
+  | { readonly kind: "waiting"; readonly why: string | null }
   | { readonly kind: "running"; readonly progress: Progress | null }
   | { readonly kind: "succeeded"; readonly result: Record<string, unknown> }
   /** `restart`: starting it again may help (a killed process, an outage); it then goes on from what it saved. */

@@ -36,6 +36,7 @@ function renderConfig(recipe: Recipe, stage: "sft" | "rl"): Record<string, unkno
       lora: loraOf(rl.lora),
       temperature: rl.temperature,
       maxTurns: rl.maxTurns,
+      contextTokens: recipe.contextTokens,
       maxCompletionTokens: rl.maxTokensPerTurn,
       saveEverySteps: rl.saveEverySteps,
       seed: recipe.seed,

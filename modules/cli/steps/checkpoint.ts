@@ -86,8 +86,7 @@ async function sourceOf(tools: StepTools, context: StepContext<"checkpoint">): P
   const found = complete.find(({ step }) => step === job.step);
   if (!found) {
     const trainer = run.steps.find(({ id }) => id === job.train)?.state;
-    if (trainer === "running")
-      return { kind: "not-ready", status: { kind: "waiting", why: `${job.train} has not saved step ${job.step}` } };
+    if (trainer === "running") return { kind: "not-ready", status: { kind: "waiting", why: null } };
     return {
       kind: "not-ready",
       status: { kind: "failed", error: `${job.train} ended without saving step ${job.step}`, restart: false },

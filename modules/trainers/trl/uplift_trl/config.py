@@ -67,6 +67,8 @@ class RlConfig(Common):
     max_completion_tokens: int
     """Of one assistant turn, as in a chat completion request."""
     max_turns: int
+    context_tokens: int
+    """Prompt and answers together, as the endpoints of the evaluation have it."""
 
 
 class _Reader:
@@ -167,6 +169,7 @@ def read_rl(path: Path) -> RlConfig:
         temperature=reader.take("temperature", float, 0.01),
         max_completion_tokens=reader.take("maxCompletionTokens", int, 1),
         max_turns=reader.take("maxTurns", int, 1),
+        context_tokens=reader.take("contextTokens", int, 1),
     )
     if not config.tasks:
         reader.problems.append("tasks: expected at least one task id")

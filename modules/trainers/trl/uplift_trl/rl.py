@@ -106,7 +106,7 @@ def train(config: RlConfig, output: Path) -> None:
         Continuations(tokenizer),
         batch,
         config.max_turns,
-        model.config.max_position_embeddings - config.max_completion_tokens,
+        min(config.context_tokens, model.config.max_position_embeddings) - config.max_completion_tokens,
     )
     recorder = Recorder(stage)
     policy = Policy(tokenizer, config)

@@ -107,7 +107,7 @@ class Rollouts:
                 rollout.tokens += turn
                 rollout.mask += [1] * len(turn)
                 rollout.turns += 1
-                calls = self._calls(turn) if rollout.turns < self._max_turns else []
+                calls = self._calls(turn)
                 if calls:
                     running[place] = self._pool.submit(_answers, attempts[place], calls)
                 else:
@@ -117,6 +117,10 @@ class Rollouts:
                 rollout = rollouts[place]
                 messages = _unless_lost(rollout, answers)
                 if messages is None:
+                    continue
+                if rollout.turns >= self._max_turns:
+                    # As in evaluation: the last turn's calls are carried out, then the attempt is graded.
+                    grades[place] = self._pool.submit(_grade, attempts[place])
                     continue
                 following = self._continuations.after(messages)
                 if len(rollout.prompt) + len(rollout.tokens) + len(following) >= self._context_tokens:

@@ -46,6 +46,7 @@ class ConfigTest(unittest.TestCase):
             "temperature": 1,
             "maxCompletionTokens": 48,
             "maxTurns": 8,
+            "contextTokens": 1024,
         }
 
     def write(self, value: Any) -> Path:

@@ -97,6 +97,7 @@ class StagesTest(unittest.TestCase):
             "temperature": 1.0,
             "maxCompletionTokens": 4,
             "maxTurns": 2,
+            "contextTokens": 1024,
         }
 
     def test_reinforcement_learning_killed_goes_on_with_the_tasks_that_come_next(self) -> None:
