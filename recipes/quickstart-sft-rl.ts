@@ -12,11 +12,11 @@ export default sftThenRl({
   expert: { attempts: 4 },
   sft: {
     data: { maxPerTask: 4, maxLengthRatio: 2, maxTrajectories: 120 },
-    steps: 24,
+    steps: 40,
     batchSize: 16,
-    learningRate: 2e-3,
+    learningRate: 3e-3,
     lora: { rank: 16 },
-    saveEverySteps: 12,
+    saveEverySteps: 20,
   },
   rl: {
     tasks: { passRateBand: { min: 0.05, max: 1 } },

@@ -13,7 +13,7 @@ export type CheckpointFile = z.infer<typeof CheckpointFile>;
 
 export const Checkpoint = z.object({
   schemaVersion: z.literal(1),
-  /** Digest of `files` (paths, sizes, hashes): the same weights and tokenizer have the same digest anywhere. */
+  /** Digest of `files` (paths, sizes, hashes): the same weights, tokenizer and rendering have the same digest anywhere. */
   digest: Digest,
   /** What a person calls it: "quickstart-base", "quickstart-rl step 24". */
   name: z.string(),

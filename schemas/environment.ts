@@ -3,7 +3,7 @@
  * service. Errors have `ErrorBody`; a 5xx with `infrastructure: true` is retried and never counted as an answer.
  *
  *   GET    /health                         → Health
- *   PUT    /v1/task-sets/{digest}          TaskSet → 204 (refused with 422 if the digest differs; idempotent)
+ *   PUT    /v1/task-sets/{digest}          TaskSet → 204 (422 if its digest or its family's differs; idempotent)
  *   GET    /v1/families/{name}             → TaskFamily
  *   POST   /v1/attempts                    CreateAttempt → 201 Attempt   (409 if the id is in use, 429 when full)
  *   POST   /v1/attempts/{id}/tool-calls    CallTool → ToolResult         (404 unknown, 410 ended)
@@ -18,8 +18,10 @@ export const Health = z.object({
   status: z.literal("ok"),
   version: z.string(),
   liveAttempts: z.number().int(),
-  /** Digest of everything that decides what a tool or grader does: families, executor, sandbox profile. */
+  /** Digest of everything that decides what a tool or grader does: every family's files and the service's own code. */
   environmentsDigest: Digest,
+  /** The same of each family alone, by its name: that family's files and the service's own code. */
+  families: z.record(z.string(), Digest),
 });
 export type Health = z.infer<typeof Health>;
 

@@ -11,16 +11,20 @@ const common = { id: z.string().regex(/^[a-z0-9-]+$/), needs: z.array(z.string()
 const CollectJob = z.strictObject({
   ...common,
   kind: z.literal("collect"),
+  /** Version of the expert that acts. */
+  expert: z.string(),
   splits: z.array(z.enum(["train", "validation", "held-out"])),
   attempts: z.number().int(),
   seed: z.number().int(),
   concurrency: z.number().int(),
 });
 
-/** Trajectories → SFT data, RL tasks, held-out tasks the expert solved at least once. */
+/** Trajectories → SFT data, RL tasks, and the tasks to evaluate on that the expert solved at least once. */
 const SelectJob = z.strictObject({
   ...common,
   kind: z.literal("select"),
+  /** The tasks that are evaluated, of which those nobody solved are left out. */
+  evaluated: z.enum(["held-out", "validation"]),
   sft: z
     .strictObject({ maxPerTask: z.number(), maxLengthRatio: z.number(), maxTrajectories: z.number().nullable() })
     .nullable(),
@@ -52,7 +56,7 @@ const CheckpointJob = z.strictObject({
   train: z.string().nullable(),
 });
 
-/** A checkpoint on every held-out task under the preset; serves it first and ends the endpoint after. */
+/** A checkpoint on every task to evaluate on, under the preset; serves it first and ends the endpoint after. */
 const EvaluateJob = z.strictObject({ ...common, kind: z.literal("evaluate"), checkpoint: z.string() });
 
 /** An evaluation → a leaderboard row. */

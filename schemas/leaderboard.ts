@@ -4,6 +4,7 @@
 import { z } from "zod";
 import { Stage } from "./checkpoint.ts";
 import { Digest } from "./digest.ts";
+import { ServingSettings } from "./endpoint.ts";
 import { ComparabilityParts, Lineage } from "./evaluation.ts";
 import { Preset } from "./preset.ts";
 
@@ -54,6 +55,8 @@ export const Board = z.object({
   parts: ComparabilityParts,
   family: z.string(),
   preset: Preset,
+  /** What every row was served by; `parts.serving` is its digest. */
+  serving: ServingSettings,
   taskSetDigest: Digest,
   rows: z.array(LeaderboardRow),
 });

@@ -33,16 +33,14 @@ export const PlanBody = z.strictObject({
   serving: ServingSettings,
   jobs: z.array(Job).min(1),
   /**
-   * Rows of two plans with the same key were measured alike, as far as a plan can tell: preset, task set and split,
-   * expert that decides which held-out tasks are solvable, environments, harness, serving. The evaluation itself
-   * recomputes the key from what it really used.
+   * Two plans with the same key measure alike, as far as a plan can tell: preset, task set and split, expert that
+   * decides which held-out tasks are solvable, family, harness, serving. A row's comparability key is made by the
+   * evaluation from what it really used.
    */
-  comparabilityKey: Digest,
+  measurementKey: Digest,
   estimate: z.strictObject({
     /** Training rollouts, expert attempts and evaluation attempts. */
     attempts: z.strictObject({ expert: z.number().int(), rollouts: z.number().int(), evaluation: z.number().int() }),
-    /** Rough wall time on the target, minutes, from measured step times; null where nothing was measured. */
-    minutes: z.number().nullable(),
   }),
 });
 export type PlanBody = z.infer<typeof PlanBody>;

@@ -28,7 +28,9 @@ import { Endpoint, type EndpointSpec } from "../schemas/endpoint.ts";
 import { StackOutputs } from "../schemas/stack.ts";
 import type { Target } from "../schemas/target.ts";
 import { type Changes, EventCollector, type StackProgress } from "./engine-events.ts";
-import { type LocalStackArgs, localStack } from "./local.ts";
+import { deleteAllResults, requireUsableHome, STATE_FOLDER } from "./home.ts";
+import { keptServices } from "./kept-services.ts";
+import { type LocalServices, type LocalStackArgs, localServices, localStack } from "./local.ts";
 import { installPulumi } from "./pulumi-cli.ts";
 import { type ServingCommand, ServingStackArgs, servingStack } from "./serving.ts";
 import { isLocked, withLock } from "./stack-lock.ts";
@@ -57,8 +59,14 @@ export type EngineContext = {
 /** What an operation did, or would do. */
 export type StackResult<Outputs> = { changes: Changes; outputs: Outputs; durationSeconds: number };
 
-/** What a platform needs beside its target; the engine's tests give small stand-ins. */
-export type PlatformOptions = Partial<Pick<LocalStackArgs, "toolchain" | "services">>;
+/**
+ * What a platform needs beside its target; the engine's tests give small stand-ins. `keep`: services that run are left as
+ * they are, whatever code they run, and only what is missing or dead is made.
+ */
+export type PlatformOptions = Partial<Pick<LocalStackArgs, "toolchain" | "services" | "keep">>;
+
+/** `kept` names the services that were left running though the clone's code or target has changed since. */
+export type PlatformResult = StackResult<StackOutputs> & { kept: string[] };
 
 /** Time that a process which is in no stack gets to end by itself. */
 const STOP_SECONDS = 10;
@@ -71,11 +79,12 @@ export class Engine {
 
   private constructor(context: EngineContext) {
     this.context = context;
-    this.backend = join(context.home, "pulumi");
+    this.backend = join(context.home, STATE_FOLDER);
   }
 
-  /** Makes the home's folders. Pulumi is looked for at its first use (`pulumi-missing`). */
+  /** Makes the home's folders (`home-invalid`). Pulumi is looked for at its first use (`pulumi-missing`). */
   static async open(context: EngineContext): Promise<Engine> {
+    await requireUsableHome(context);
     const engine = new Engine(context);
     for (const folder of ["home", "work", "endpoints", "locks"]) {
       await mkdir(join(engine.backend, folder), { recursive: true, mode: 0o700 });
@@ -84,14 +93,20 @@ export class Engine {
   }
 
   /** Makes or repairs the target's platform. */
-  async platformUp(target: Target, options: PlatformOptions = {}): Promise<StackResult<StackOutputs>> {
-    const result = await this.up(target.name, await this.platformProgram(target, options));
-    return { ...result, outputs: StackOutputs.parse(result.outputs) };
+  async platformUp(target: Target, options: PlatformOptions = {}): Promise<PlatformResult> {
+    const { program, services } = await this.platform(target, options);
+    let kept: string[] = [];
+    const result = await this.change(target.name, { program }, async (stack, collector) => {
+      const outputs = await this.upWith(stack, collector);
+      if (options.keep) kept = await keptServices(stack, services);
+      return outputs;
+    });
+    return { ...result, outputs: StackOutputs.parse(result.outputs), kept };
   }
 
   /** What `platformUp` would do; processes that are gone show as to be created. */
   async platformPreview(target: Target, options: PlatformOptions = {}): Promise<StackResult<null>> {
-    return this.preview(target.name, await this.platformProgram(target, options));
+    return this.preview(target.name, (await this.platform(target, options)).program);
   }
 
   /** Ends every endpoint, service and process of this home. Results stay, unless they are to be deleted. */
@@ -105,11 +120,7 @@ export class Engine {
     const others = async () =>
       (await processesWith(HOME_MARKER, this.context.home)).filter((pid) => pid !== process.pid);
     await endProcesses(others, STOP_SECONDS);
-    if (deleteResults) {
-      // Everything but the engine's own state: an evaluation's half would be taken for the next one's beginning.
-      for (const entry of await readdir(this.context.home))
-        if (entry !== "pulumi") await rm(join(this.context.home, entry), { recursive: true, force: true });
-    }
+    if (deleteResults) await deleteAllResults(this.context.home);
     return { changes, outputs: null, durationSeconds: secondsSince(started) };
   }
 
@@ -117,14 +128,9 @@ export class Engine {
   async endpointUp(spec: EndpointSpec, command: ServingCommand): Promise<StackResult<Endpoint>> {
     const args = ServingStackArgs.parse({ spec, serving: command });
     await writeWhole(this.endpointFile(spec.name), JSON.stringify(args));
-    const result = await this.up(spec.name, servingStack(args, this.context.home));
+    const program = servingStack(args, this.context.home);
+    const result = await this.change(spec.name, { program }, (stack, collector) => this.upWith(stack, collector));
     return { ...result, outputs: await this.endpointOf(args) };
-  }
-
-  /** What `endpointUp` would do. */
-  async endpointPreview(spec: EndpointSpec, command: ServingCommand): Promise<StackResult<null>> {
-    const args = ServingStackArgs.parse({ spec, serving: command });
-    return this.preview(spec.name, servingStack(args, this.context.home));
   }
 
   /** Ends an endpoint and forgets it; one that is not there is fine. */
@@ -156,21 +162,23 @@ export class Engine {
     return outputs.kind === undefined ? null : StackOutputs.parse(outputs);
   }
 
-  private async platformProgram(target: Target, options: PlatformOptions): Promise<PulumiFn> {
+  private async platform(
+    target: Target,
+    options: PlatformOptions,
+  ): Promise<{ program: PulumiFn; services: LocalServices }> {
     const { root, home, cache } = this.context;
     switch (target.kind) {
       case "local": {
-        const toolchain = options.toolchain ?? (await trainersToolchain(root, cache));
-        return localStack(target, { root, home, toolchain, services: options.services });
+        const args = { ...options, root, home, toolchain: options.toolchain ?? (await trainersToolchain(root, cache)) };
+        const services = await localServices(target, args);
+        return { program: localStack(target, { ...args, services }), services };
       }
     }
   }
 
-  private up(name: string, program: PulumiFn): Promise<StackResult<Record<string, unknown> | null>> {
-    return this.change(name, { program }, async (stack, { onEvent }) => {
-      const { outputs } = await stack.up({ refresh: true, onEvent, signal: this.context.signal });
-      return plain(outputs);
-    });
+  private async upWith(stack: Stack, { onEvent }: EventCollector): Promise<Record<string, unknown>> {
+    const { outputs } = await stack.up({ refresh: true, onEvent, signal: this.context.signal });
+    return plain(outputs);
   }
 
   /** What a program would do to a stack. */

@@ -16,39 +16,51 @@ export type LocalStackArgs = {
   toolchain: LocalPlatformArgs["toolchain"];
   /** Other commands for the services; the engine's tests run small stand-ins. */
   services?: { environments?: ServiceCommand; controller?: ServiceCommand };
+  /** Leave services that run as they are, also when they run other code; default false. */
+  keep?: boolean;
 };
+
+/** Both services of a platform, whole. */
+export type LocalServices = { environments: Service; controller: Service };
 
 /** What to run for a service. */
 export type ServiceCommand = Pick<Service, "command" | "args"> & Partial<Pick<Service, "env" | "codeDigest">>;
 
 /** The program of a local target. */
-export function localStack(target: LocalTarget, { root, home, toolchain, services }: LocalStackArgs) {
+export function localStack(target: LocalTarget, args: LocalStackArgs) {
   return async (): Promise<Record<keyof LocalStackOutputs, unknown>> => {
-    const platform = new LocalPlatform(target.name, {
-      home,
-      toolchain,
-      environments: {
-        env: {},
-        readySeconds: 120,
-        ...(services?.environments ?? (await environmentService(target, root, home))),
-        port: target.environmentsPort,
-      },
-      controller: {
-        env: {},
-        readySeconds: 120,
-        ...(services?.controller ?? (await controller(target, { root, home, toolchain }))),
-        port: target.controllerPort,
-      },
-    });
+    const { home, toolchain, keep = false } = args;
+    const platform = new LocalPlatform(target.name, { home, toolchain, ...(await localServices(target, args)), keep });
     return {
       kind: "local",
       home,
-      controllerUrl: `http://127.0.0.1:${target.controllerPort}`,
-      environmentsUrl: `http://127.0.0.1:${target.environmentsPort}`,
+      controllerUrl: platform.controllerUrl,
+      environmentsUrl: platform.environmentsUrl,
       objectStorePath: platform.objectStorePath,
       databasePath: platform.databasePath,
       python: platform.python,
     };
+  };
+}
+
+/** What the services of this clone are now. */
+export async function localServices(
+  target: LocalTarget,
+  { root, home, toolchain, services }: LocalStackArgs,
+): Promise<LocalServices> {
+  return {
+    environments: {
+      env: {},
+      readySeconds: 120,
+      ...(services?.environments ?? (await environmentService(target, root, home))),
+      port: target.environmentsPort,
+    },
+    controller: {
+      env: {},
+      readySeconds: 120,
+      ...(services?.controller ?? (await controller(target, { root, home, toolchain }))),
+      port: target.controllerPort,
+    },
   };
 }
 

@@ -14,6 +14,8 @@ import { z } from "zod";
 import { HOME_MARKER, isRunning, pidFilePath, processesWith, readPidFile } from "../modules/cluster/index.ts";
 import { Endpoint, EndpointSpec } from "../schemas/endpoint.ts";
 import { Issue } from "../schemas/error.ts";
+import { Engine } from "../stacks/engine.ts";
+import { RESULTS } from "../stacks/home.ts";
 import { findPulumi } from "../stacks/pulumi-cli.ts";
 import { isLocked, withLock } from "../stacks/stack-lock.ts";
 import { STACK_MARKER } from "../stacks/stack-repair.ts";
@@ -29,6 +31,7 @@ const Result = z.object({
   }),
   outputs: z.unknown(),
   durationSeconds: z.number(),
+  kept: z.array(z.string()).optional(),
 });
 const NONE = { create: 0, update: 0, delete: 0, replace: 0, same: 0 };
 /** Stack, component, four folders, toolchain, two services. */
@@ -54,9 +57,18 @@ function standIn(port: number, delayMs = 0) {
 /** Starts one operation in a process of its own; `events` fills while it runs. */
 function start(
   operation: string,
-  over: { clone?: string; delayMs?: number; job?: boolean; [key: string]: unknown } = {},
+  over: {
+    clone?: string;
+    delayMs?: number;
+    job?: boolean;
+    keep?: boolean;
+    codeDigest?: string;
+    environmentsPort?: number;
+    [key: string]: unknown;
+  } = {},
 ) {
-  const { clone = root, delayMs = 0, job = false, ...rest } = over;
+  const { clone = root, delayMs = 0, job = false, keep, codeDigest, ...rest } = over;
+  const { environmentsPort = ports.environments } = over;
   const request = {
     operation,
     context: {
@@ -70,13 +82,14 @@ function start(
       name: "local",
       slots: 1,
       controllerPort: ports.controller,
-      environmentsPort: ports.environments,
+      environmentsPort,
     },
     options: {
+      keep,
       toolchain: { python: "/usr/bin/python3", lockDigest: "any", modules: ["json"] },
       services: {
-        environments: standIn(ports.environments, delayMs),
-        controller: { ...standIn(ports.controller), env: { STAND_IN_JOB: job ? "1" : "0" } },
+        environments: { ...standIn(environmentsPort, delayMs), codeDigest },
+        controller: { ...standIn(ports.controller), codeDigest, env: { STAND_IN_JOB: job ? "1" : "0" } },
       },
     },
     ...rest,
@@ -243,6 +256,28 @@ describe("a platform on this machine, step by step", () => {
     expect(await pidOf("controller")).toBe(controller);
   });
 
+  it("told to keep what runs, makes only what is dead, and says which services run older code", async () => {
+    const before = { job: true, delayMs: 1 };
+    // As after an edit of code and target while runs are under way.
+    const edited = { ...before, codeDigest: "sha256:edited", environmentsPort: await freePort() };
+    const [environments, controller] = [await pidOf("environments"), await pidOf("controller")];
+    const first = await change("up", { ...edited, keep: true });
+    expect(first).toMatchObject({
+      changes: { ...NONE, same: RESOURCES },
+      kept: ["environments", "controller"],
+      outputs: { environmentsUrl: `http://127.0.0.1:${ports.environments}` },
+    });
+    expect([await pidOf("environments"), await pidOf("controller")]).toEqual([environments, controller]);
+    process.kill(controller, "SIGKILL");
+    const second = await change("up", { ...edited, keep: true });
+    expect(second).toMatchObject({ changes: { ...NONE, create: 1, same: RESOURCES - 1 }, kept: ["environments"] });
+    expect(await pidOf("environments")).toBe(environments);
+    // The new controller is of the new code, the environment service still of the old.
+    const third = await change("up", before);
+    expect(third).toMatchObject({ changes: { ...NONE, replace: 1, same: RESOURCES - 1 }, kept: [] });
+    expect(await pidOf("environments")).toBe(environments);
+  });
+
   it("is whole after the next `up` when `up` was killed in the middle", async () => {
     process.kill(await pidOf("environments"), "SIGKILL");
     const { child } = start("up", { job: true, delayMs: 30_000 });
@@ -290,6 +325,7 @@ describe("a platform on this machine, step by step", () => {
 
 describe("an endpoint", () => {
   it("comes, is listed as ready, changes nothing when it comes again, and goes", async () => {
+    const others = await processesWith(HOME_MARKER, home);
     const up = await change("endpointUp", { spec: endpoint(), command: serving() });
     expect(up.changes).toEqual({ ...NONE, create: 2 });
     expect(Endpoint.parse(up.outputs)).toMatchObject({ url: `http://127.0.0.1:${ports.endpoint}/v1`, state: "ready" });
@@ -300,7 +336,7 @@ describe("an endpoint", () => {
     });
     expect((await change("endpointDestroy", { spec: endpoint() })).changes).toEqual({ ...NONE, delete: 2 });
     expect(await run("list")).toEqual([]);
-    expect(await processesWith(HOME_MARKER, home)).toHaveLength(3);
+    expect(await processesWith(HOME_MARKER, home)).toEqual(others);
   });
 
   it("that failed to start is listed as stopped, with its log's end in the error, until it is destroyed", async () => {
@@ -314,6 +350,7 @@ describe("an endpoint", () => {
   });
 
   it("whose start was killed is listed and can be destroyed", async () => {
+    const others = await processesWith(HOME_MARKER, home);
     const slow = { ...serving(), ...standIn(ports.endpoint, 30_000) };
     const { child } = start("endpointUp", { spec: endpoint(), command: slow });
     await until("the server is starting", () => isStarting("serving-0123456789ab"));
@@ -322,7 +359,7 @@ describe("an endpoint", () => {
     expect(await run("list")).toMatchObject([{ name: "serving-0123456789ab" }]);
     await change("endpointDestroy", { spec: endpoint() });
     expect(await run("list")).toEqual([]);
-    expect(await processesWith(HOME_MARKER, home)).toHaveLength(3);
+    expect(await processesWith(HOME_MARKER, home)).toEqual(others);
   });
 });
 
@@ -338,15 +375,45 @@ describe("destroy", () => {
     expect((await change("destroy")).changes).toEqual(NONE);
   });
 
-  it("deletes results when it is told to", async () => {
+  it("deletes results when it is told to, and nothing that is not Uplift's", async () => {
     await change("up");
     expect(await readFile(join(home, "objects/result"), "utf8")).toBe("42");
+    for (const name of RESULTS) await mkdir(join(home, name), { recursive: true });
+    await writeFile(join(home, "notes"), "mine");
     await change("destroy", { destroyOptions: { deleteResults: true } });
-    expect(await readdir(home)).toEqual(["pulumi"]);
+    expect((await readdir(home)).sort()).toEqual(["notes", "pulumi"]);
+    expect(await readFile(join(home, "notes"), "utf8")).toBe("mine");
   });
 });
 
 describe("the engine's needs", () => {
+  it("are a home in which deleting results deletes nothing else", async () => {
+    const clone = join(folder, "some clone");
+    const shared = join(folder, "shared data");
+    await mkdir(join(clone, "modules/environments"), { recursive: true });
+    await mkdir(join(shared, "runs"), { recursive: true });
+    await symlink(clone, join(folder, "link"));
+    const open = (path: string) =>
+      Engine.open({ root: clone, home: path, cache: folder, path: "" }).catch((error: unknown) => error);
+    for (const [path, found] of [
+      ["/", "root"],
+      [homedir(), "your own home directory"],
+      [clone, "the clone itself"],
+      [join(folder, "link"), "the clone itself"],
+      [folder, "the clone lies in it (some clone)"],
+      [join(clone, "modules"), "it holds environments, which Uplift did not make"],
+      [shared, "it holds runs, which Uplift did not make"],
+    ] as const) {
+      expect(await open(path)).toMatchObject({ code: "home-invalid", message: expect.stringContaining(found) });
+    }
+    expect(await readdir(shared)).toEqual(["runs"]);
+    // Its own folder in the clone; again, with results in it; and its results alone in a folder of other things.
+    const own = join(clone, ".uplift");
+    expect(await open(own)).toBeInstanceOf(Engine);
+    await mkdir(join(own, "runs"));
+    expect(await open(own)).toBeInstanceOf(Engine);
+  });
+
   it("are said when Pulumi is missing or too old", async () => {
     const old = join(folder, "old pulumi");
     await mkdir(old);

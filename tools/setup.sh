@@ -49,8 +49,8 @@ try() {
 }
 
 # must NAME COMMAND…: the same, and ends the set-up with the log's end when it fails.
-must() {
-  try "$@" && return
+must() { try "$@" || give_up "$1"; }
+give_up() {
   echo "setup: $1 failed; the end of $log:" >&2
   tail -n 20 "$log" | sed 's/^/  | /' >&2
   fail "correct the cause and run it again: what is done already is kept."
@@ -123,12 +123,23 @@ python_for_trainers() {
   echo $PYTHON_LEAST
 }
 
+# Whether uv's log says that a package of the lock does not exist for this machine: no wheel or version fits, or it cannot
+# be built. A network or disk that failed says nothing of the machine, also when it failed inside a build.
+fits_not_here() { # LOG
+  grep -qE "No solution found when resolving|doesn't have a source distribution or wheel|Failed to build" "$1" &&
+    ! grep -qE 'Failed to (fetch|download)|error sending request|network was disabled|timed out|No space left' "$1"
+}
+
 trainers_environment() {
   local trl="$root/modules/trainers/trl" python lock started=$SECONDS
   [ -f "$trl/requirements.lock" ] || fail "modules/trainers/trl/requirements.lock is missing: this clone is not complete."
   lock=$(sha256sum "$trl/requirements.lock")
   local folder="$cache/python-${lock:0:12}"
-  [ -f "$folder/.complete" ] && "$folder/bin/python" -c '' 2>/dev/null && return
+  if [ -f "$folder/.complete" ] && "$folder/bin/python" -c '' 2>/dev/null; then
+    [ "$(cat "$folder/.complete")" = full ] ||
+      say "the light server is in use, since vLLM did not fit this machine; to try again: rm '$folder/.complete', then run this"
+    return
+  fi
   python=$(python_for_trainers)
   say "Python packages of modules/trainers/trl/requirements.lock: trainers and server (5.5 GB, under $cache)"
   rm -rf "$folder"
@@ -137,6 +148,7 @@ trainers_environment() {
   fi
   local kind=full
   if ! try python-packages "$uv" pip sync --require-hashes --python "$folder/bin/python" "$trl/requirements.lock"; then
+    fits_not_here "$log" || give_up python-packages
     say "  vLLM cannot be installed here (see $log): the light server will be used instead"
     kind=light
     must python-packages-light "$uv" pip sync --require-hashes --python "$folder/bin/python" "$trl/requirements-light.lock"

@@ -53,6 +53,10 @@ export class ControllerClient {
     return this.#json(`/api/runs/${encodeURIComponent(id)}/cancel`, Run, { method: "POST" });
   }
 
+  resume(id: string): Promise<Run> {
+    return this.#json(`/api/runs/${encodeURIComponent(id)}/resume`, Run, { method: "POST" });
+  }
+
   leaderboard(): Promise<Leaderboard> {
     return this.#json("/api/leaderboard", Leaderboard);
   }

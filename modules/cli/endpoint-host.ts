@@ -2,27 +2,28 @@
  * Endpoint host: a checkpoint → a serving stack that answers, and its end. One endpoint a checkpoint; one that is
  * there with the same settings is used, not made twice.
  */
-import { readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import type { Checkpoint } from "../../schemas/checkpoint.ts";
 import { canonicalJson } from "../../schemas/digest.ts";
-import type { Endpoint, EndpointSpec, ServingSettings } from "../../schemas/endpoint.ts";
+import { type Endpoint, EndpointSpec, type ServingSettings } from "../../schemas/endpoint.ts";
 import { UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Engine } from "../../stacks/engine.ts";
 import { folderOf } from "../checkpoints/index.ts";
 import { Layout } from "../runs/index.ts";
-import { endpointName, ensureApiKey, servingCommand, waitReady } from "../serving/index.ts";
+import { ensureApiKey, servingCommand, waitReady } from "../serving/index.ts";
 import { PROJECT_DIR } from "./project.ts";
 
-/** An endpoint with less life left than this is replaced rather than used. */
+/** An endpoint with less life left than this, or than this share of what is asked for, is replaced rather than used. */
 const LEAST_MINUTES = 30;
+const LEAST_SHARE = 0.5;
 
 /** An endpoint whose health is good lists its model within this many seconds. */
 const READY_SECONDS = 60;
 
-/** What is asked for. */
+/** What is asked for. An evaluation's endpoint has a name of its own, so that nobody else uses or ends it. */
 export interface EndpointRequest {
+  readonly name: string;
   readonly checkpoint: Checkpoint;
   readonly settings: ServingSettings;
   readonly purpose: string;
@@ -37,43 +38,50 @@ export class EndpointHost {
     this.#parts = parts;
   }
 
-  /** Returns when the endpoint answers. `reused` tells that it was there already. */
+  /**
+   * Returns when the endpoint answers. One of this name with the same settings and enough time left is used
+   * (`reused`), and repaired if it died; with other settings it is a UserError `endpoint-settings-differ`.
+   */
   async open(request: EndpointRequest): Promise<Endpoint & { apiKey: string; reused: boolean }> {
-    const { engine, store, python, home, now } = this.#parts;
-    const { checkpoint, settings } = request;
-    const name = endpointName(checkpoint.digest);
+    const { engine, python, home, now } = this.#parts;
+    const { name, settings } = request;
     const known = (await engine.listEndpoints()).find((endpoint) => endpoint.name === name);
     if (known && canonicalJson(known.settings) !== canonicalJson(settings)) throw otherSettings(known);
-    const fresh = known && Date.parse(known.expiresAt) - now().getTime() > LEAST_MINUTES * 60_000;
-    const { url: _url, state: _state, ...knownSpec } = known ?? {};
+    const minutesLeft = known ? (Date.parse(known.expiresAt) - now().getTime()) / 60_000 : 0;
+    const fresh = minutesLeft > Math.min(LEAST_MINUTES, request.hours * 60 * LEAST_SHARE);
     const apiKeyPath = new Layout(home).apiKey(name);
-    if (!fresh) await ensureApiKey(apiKeyPath);
-    const spec = fresh
-      ? // Whoever asks last says what it is for: an evaluation does not end what somebody serves for himself.
-        { ...(knownSpec as EndpointSpec), purpose: request.purpose }
-      : {
-          name,
-          checkpoint: checkpoint.digest,
-          model: checkpoint.name,
-          modelPath: await folderOf(checkpoint, store),
-          settings,
-          host: "127.0.0.1",
-          port: await freePort(),
-          apiKeyPath,
-          purpose: request.purpose,
-          expiresAt: new Date(now().getTime() + request.hours * 3_600_000).toISOString(),
-        };
+    const apiKey = await ensureApiKey(apiKeyPath);
+    const spec = known && fresh ? EndpointSpec.strip().parse(known) : await this.#newSpec(request, apiKeyPath);
     const { outputs } = await engine.endpointUp(spec, servingCommand(spec, { python, projectDir: PROJECT_DIR }));
-    const apiKey = (await readFile(apiKeyPath, "utf8")).trim();
     // Health alone would also be answered by another program that took the port meanwhile.
     await waitReady({ url: outputs.url, apiKey, model: spec.model, timeoutSeconds: READY_SECONDS });
-    return { ...outputs, apiKey, reused: known?.state === "ready" && Boolean(fresh) };
+    return { ...outputs, state: "ready", apiKey, reused: fresh && known?.state === "ready" };
   }
 
-  /** Ends an endpoint whose purpose, as it is now, says so. */
-  async closeIf(name: string, ends: (purpose: string) => boolean): Promise<void> {
-    const known = (await this.#parts.engine.listEndpoints()).find((endpoint) => endpoint.name === name);
-    if (known && ends(known.purpose)) await this.#parts.engine.endpointDestroy(name);
+  async #newSpec(request: EndpointRequest, apiKeyPath: string): Promise<EndpointSpec> {
+    const { name, checkpoint, settings, purpose, hours } = request;
+    return {
+      name,
+      checkpoint: checkpoint.digest,
+      model: checkpoint.name,
+      modelPath: await folderOf(checkpoint, this.#parts.store),
+      settings,
+      host: "127.0.0.1",
+      port: await freePort(),
+      apiKeyPath,
+      purpose,
+      expiresAt: new Date(this.#parts.now().getTime() + hours * 3_600_000).toISOString(),
+    };
+  }
+
+  async close(name: string): Promise<void> {
+    await this.#parts.engine.endpointDestroy(name);
+  }
+
+  /** Ends the endpoints of a purpose, however they came to be left. */
+  async closePurpose(purpose: string): Promise<void> {
+    for (const endpoint of await this.#parts.engine.listEndpoints())
+      if (endpoint.purpose === purpose) await this.#parts.engine.endpointDestroy(endpoint.name);
   }
 
   /** Ends every endpoint whose time is over; returns their names. */

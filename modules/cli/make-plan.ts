@@ -2,19 +2,16 @@
  * Recipe file + target → plan, with the task set the plan names. Gathers the facts that planning itself must not
  * look up: generates the task set, hashes the base model.
  */
-import { readFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import type { ServerKind } from "../../schemas/endpoint.ts";
 import type { Plan } from "../../schemas/plan.ts";
 import type { Target } from "../../schemas/target.ts";
 import type { TaskSet } from "../../schemas/task.ts";
-import { trainersToolchain } from "../../stacks/toolchain.ts";
 import { digestFiles, hashFiles } from "../checkpoints/index.ts";
 import { HARNESS_VERSION } from "../evaluation/index.ts";
-import { compilePlan, parseRecipe } from "../plan/index.ts";
-import { buildTaskSet, taskSetDigest } from "../tasks/index.ts";
+import { compilePlan, type EvaluatedSplit, parseRecipe } from "../plan/index.ts";
+import { buildTaskSet, EXPERT_VERSION, taskSetDigest } from "../tasks/index.ts";
 import { trl } from "../trainers/index.ts";
-import { baseModelFolder, loadRecipe, PROJECT_DIR } from "./project.ts";
-import { CACHE_DIR } from "./session.ts";
+import { baseModelFolder, loadRecipe } from "./project.ts";
 
 /** A plan and the tasks it is about. */
 export interface PlannedRecipe {
@@ -22,8 +19,15 @@ export interface PlannedRecipe {
   readonly taskSet: TaskSet;
 }
 
+/** What of a plan is not in the recipe: the tasks that are evaluated, and the server if it is not the target's. */
+export interface PlanOptions {
+  readonly split?: EvaluatedSplit;
+  readonly server?: ServerKind;
+}
+
 /** Plans one recipe file on a target. */
-export async function makePlan(file: string, target: Target): Promise<PlannedRecipe> {
+export async function makePlan(file: string, onTarget: Target, options: PlanOptions = {}): Promise<PlannedRecipe> {
+  const target = options.server ? { ...onTarget, server: options.server } : onTarget;
   const loaded = await loadRecipe(file);
   const recipe = parseRecipe(loaded.recipe, file);
   const { family, seed, tasks, heldOut, validation } = recipe.tasks;
@@ -35,7 +39,7 @@ export async function makePlan(file: string, target: Target): Promise<PlannedRec
     recipe: loaded.recipe,
     file,
     defaultName: loaded.name,
-    target: { ...target, server: await serverOf(target) },
+    target,
     taskSet: {
       digest: taskSetDigest(taskSet),
       familyDigest: taskSet.family.digest,
@@ -47,16 +51,11 @@ export async function makePlan(file: string, target: Target): Promise<PlannedRec
     },
     baseModel,
     harness: HARNESS_VERSION,
+    expert: EXPERT_VERSION,
+    split: options.split ?? "held-out",
     render: trl.renderConfig,
   });
   return { plan, taskSet };
-}
-
-/** vLLM can't be installed on every machine: where set-up left it out, the plan says that the light server measures. */
-async function serverOf(target: Target): Promise<Target["server"]> {
-  const { python } = await trainersToolchain(PROJECT_DIR, CACHE_DIR);
-  const installed = await readFile(join(dirname(dirname(python)), ".complete"), "utf8").catch(() => "full");
-  return installed.trim() === "light" ? "light" : target.server;
 }
 
 /** Name, digest and size of a base model's files. */

@@ -65,6 +65,7 @@ const provider: pulumi.dynamic.ResourceProvider = {
 /** A long-lived process: services and endpoints. */
 export class LocalProcess extends pulumi.dynamic.Resource {
   declare readonly pid: pulumi.Output<number>;
+  declare readonly port: pulumi.Output<number | undefined>;
 
   constructor(args: Omit<LocalProcessInputs, "kind">, opts?: pulumi.CustomResourceOptions) {
     const inputs = { ...args, kind: "process", pid: undefined, startTicks: undefined, bootId: undefined };
@@ -101,17 +102,21 @@ export type LocalPlatformArgs = {
   toolchain: Omit<ToolchainInputs, "kind">;
   environments: Service;
   controller: Service;
+  /** Leave services that run as they are; only what is missing or dead is made. */
+  keep: boolean;
 };
 
 /** Stores, toolchain and services of a local target. */
 export class LocalPlatform extends pulumi.ComponentResource {
+  readonly controllerUrl: pulumi.Output<string>;
+  readonly environmentsUrl: pulumi.Output<string>;
   readonly objectStorePath: pulumi.Output<string>;
   readonly databasePath: pulumi.Output<string>;
   readonly python: pulumi.Output<string>;
 
   constructor(
     name: string,
-    { home, toolchain, environments, controller }: LocalPlatformArgs,
+    { home, toolchain, environments, controller, keep }: LocalPlatformArgs,
     opts?: pulumi.ComponentResourceOptions,
   ) {
     super("uplift:local:Platform", name, {}, opts);
@@ -133,14 +138,20 @@ export class LocalPlatform extends pulumi.ComponentResource {
           healthUrl: `http://127.0.0.1:${port}/health`,
           stopSeconds: 10,
         },
-        { parent: this, dependsOn },
+        // A dead one is gone from the state by then (refresh), so that it is made with the new inputs all the same.
+        { parent: this, dependsOn, ignoreChanges: keep ? ["*"] : [] },
       );
     const environmentService = service("environments", environments, [environmentData]);
-    service("controller", controller, [objects, database, runs, python, environmentService]);
+    const controllerService = service("controller", controller, [objects, database, runs, python, environmentService]);
+    // Of the services as they run: kept ones may listen where an older target file said.
+    this.controllerUrl = pulumi.interpolate`http://127.0.0.1:${controllerService.port}`;
+    this.environmentsUrl = pulumi.interpolate`http://127.0.0.1:${environmentService.port}`;
     this.objectStorePath = objects.path;
     this.databasePath = database.path;
     this.python = python.python;
     this.registerOutputs({
+      controllerUrl: this.controllerUrl,
+      environmentsUrl: this.environmentsUrl,
       objectStorePath: this.objectStorePath,
       databasePath: this.databasePath,
       python: this.python,

@@ -4,8 +4,6 @@
  */
 import { readFileSync } from "node:fs";
 import { type Context, Hono } from "hono";
-import { csrf } from "hono/csrf";
-import { HTTPException } from "hono/http-exception";
 import { secureHeaders } from "hono/secure-headers";
 import { z } from "zod";
 import { UserError } from "../../schemas/error.ts";
@@ -19,6 +17,7 @@ import { LeaderboardPage } from "./leaderboard-page.tsx";
 import { MessagePage } from "./message-page.tsx";
 import { CHECKPOINTS_PER_PAGE, CheckpointsPage, EndpointsPage } from "./model-pages.tsx";
 import { RUNS_PER_PAGE, RunPage, RunsPage } from "./runs-page.tsx";
+import { sameSiteOnly } from "./same-site.ts";
 import { type Attempt, ComparePage, TracePage } from "./trace-page.tsx";
 
 const asset = (name: string) => readFileSync(new URL(`./assets/${name}`, import.meta.url), "utf8");
@@ -59,7 +58,7 @@ export function dashboardApp({ data }: { readonly data: DashboardData }) {
   // On the pages' own paths only: mounted beside the APIs, this must not change how those answer.
   for (const path of pages) app.use(path, headers);
   // Another site's page must not be able to cancel a run through the reader's browser.
-  app.use("/runs/:id/cancel", csrf());
+  app.use("/runs/:id/cancel", sameSiteOnly);
 
   for (const { path, type, body } of assets) {
     app.get(path, (context) => context.body(body, 200, { "content-type": type, "cache-control": "max-age=60" }));
@@ -141,9 +140,6 @@ export function dashboardApp({ data }: { readonly data: DashboardData }) {
       const isMissing = error.code.endsWith("-unknown") || error.code === "object-missing";
       return message(context, isMissing ? 404 : 409, isMissing ? "Not found" : "That cannot be done", [error.message]);
     }
-    if (error instanceof HTTPException) {
-      return message(context, 403, "Not allowed", ["Only the dashboard's own pages may ask for that."]);
-    }
     throw error;
   });
   return app;
@@ -156,7 +152,7 @@ function page(content: unknown): string {
   return `<!doctype html>${content}`;
 }
 
-function message(context: Context, status: 403 | 404 | 409, title: string, lines: string[]) {
+function message(context: Context, status: 404 | 409, title: string, lines: string[]) {
   return context.html(page(<MessagePage title={title} lines={lines} />), status);
 }
 

@@ -49,8 +49,9 @@ function row(rank: number, name: string, score: number, gain: number | null): Le
 }
 
 function board(rows: LeaderboardRow[]): Board {
-  const { comparability, family, preset, taskSetDigest } = base;
-  return { comparabilityKey: comparability.key, parts: comparability.parts, family, preset, taskSetDigest, rows };
+  const { comparability, family, preset, serving, taskSetDigest } = base;
+  const { key, parts } = comparability;
+  return { comparabilityKey: key, parts, family, preset, serving, taskSetDigest, rows };
 }
 
 function svgOf(text: string) {

@@ -330,8 +330,8 @@ function planOf(name: string): unknown {
     },
     serving: { server: "light", contextTokens: 1024, dtype: "float32", toolCallParser: "hermes" },
     jobs: [{ id: "publish-rl-40", needs: [], kind: "publish", evaluate: "evaluate-rl-40" }],
-    comparabilityKey: digestJson("key"),
-    estimate: { attempts: { expert: 1728, rollouts: 1280, evaluation: 768 }, minutes: 13 },
+    measurementKey: digestJson("key"),
+    estimate: { attempts: { expert: 1728, rollouts: 1280, evaluation: 768 } },
     digest: digestJson({ plan: name }),
   };
 }

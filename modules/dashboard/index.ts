@@ -1,6 +1,7 @@
 /**
  * Dashboard. Takes: functions that read leaderboard, evaluations, traces, runs, endpoints and checkpoints.
- * Returns: a Hono app with the pages. Reads: nothing else but its own assets; writes nothing.
+ * Returns: a Hono app with the pages, and the guard that keeps other sites' pages away from it and the APIs beside it. Reads: nothing else but its own assets; writes nothing.
  */
 export { type DashboardApp, dashboardApp } from "./app.tsx";
 export type { DashboardData, MetricSeries, Page } from "./data.ts";
+export { sameSiteOnly } from "./same-site.ts";

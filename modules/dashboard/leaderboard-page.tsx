@@ -48,13 +48,21 @@ const BoardView: FC<{ board: Board }> = ({ board }) => {
       <Figure board={board} />
       <Rows board={board} caption={id} />
       <ul class="verdicts">
-        {board.rows.map((row) =>
-          row.overBase === null ? null : (
-            <li>
-              <Verdict name={row.model.name} over={row.overBase} />
-            </li>
-          ),
-        )}
+        {board.rows.map((row) => (
+          <>
+            {row.overBase === null ? null : (
+              <li>
+                <Verdict name={row.model.name} over={row.overBase} />
+              </li>
+            )}
+            {row.score.low === row.score.high ? (
+              <li>
+                <strong>{row.model.name}</strong>
+                {`: every task scored the same ${percent(row.score.mean)} %, so the interval of its score has no width and says nothing of chance.`}
+              </li>
+            ) : null}
+          </>
+        ))}
       </ul>
       <h3>Where each row comes from</h3>
       {board.rows.map((row) => (
@@ -241,7 +249,7 @@ const RowDetails: FC<{ row: LeaderboardRow }> = ({ row }) => {
   );
 };
 
-const Conditions: FC<{ board: Board }> = ({ board: { preset, parts, ...board } }) => (
+const Conditions: FC<{ board: Board }> = ({ board: { preset, parts, serving, ...board } }) => (
   <Facts
     facts={[
       ["Comparability key", <DigestText digest={board.comparabilityKey} />],
@@ -258,7 +266,13 @@ const Conditions: FC<{ board: Board }> = ({ board: { preset, parts, ...board } }
       ["Task set", <DigestText digest={board.taskSetDigest} />],
       ["Environments", <DigestText digest={parts.environments} />],
       ["Harness", parts.harness],
-      ["Serving settings", <DigestText digest={parts.serving} />],
+      [
+        "Served by",
+        <>
+          {`${serving.server}, ${whole(serving.contextTokens)} tokens of context, ${serving.dtype} `}
+          <DigestText digest={parts.serving} />
+        </>,
+      ],
     ]}
   />
 );

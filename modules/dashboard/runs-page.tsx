@@ -237,7 +237,7 @@ const Lineage: FC<{ run: Run }> = ({ run: { plan, snapshot, recipe, createdAt, e
       ],
       ["Tasks", `${plan.taskSet.train} train, ${plan.taskSet.validation} validation, ${plan.taskSet.heldOut} held out`],
       ["Task set", <DigestText digest={plan.taskSet.digest} />],
-      ["Comparability key", <DigestText digest={plan.comparabilityKey} />],
+      ["Measurement key", <DigestText digest={plan.measurementKey} />],
       [
         "Snapshot of the code",
         <>

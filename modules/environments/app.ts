@@ -95,6 +95,7 @@ export function createEnvironmentsApp(service: EnvironmentService) {
           version: service.version,
           liveAttempts: service.attempts.count,
           environmentsDigest: service.environmentsDigest,
+          families: service.familyDigests,
         },
         200,
       ),

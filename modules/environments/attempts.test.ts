@@ -322,6 +322,35 @@ describe("the service", { timeout: 60_000 }, () => {
     rmSync(folder, { recursive: true });
   });
 
+  it("has a digest of each family, which another family beside it does not change", async () => {
+    const health = Health.parse((await test.request("GET", "/health")).body);
+    expect(Object.keys(health.families)).toEqual(["faulty"]);
+    const folder = mkdtempSync(join(tmpdir(), "second-"));
+    cpSync(FAULTY, folder, { recursive: true });
+    const definition = JSON.parse(readFileSync(join(folder, "family.json"), "utf8"));
+    writeFileSync(join(folder, "family.json"), JSON.stringify({ ...definition, name: "second" }));
+    const both = await TestService.open([faultyTask("pass")], { families: [FAULTY, folder] });
+    const wider = Health.parse((await both.request("GET", "/health")).body);
+    expect(wider.families).toEqual({ ...health.families, second: expect.stringMatching(/^sha256:/) });
+    expect(wider.families.second).not.toBe(wider.families.faulty);
+    expect(wider.environmentsDigest).not.toBe(health.environmentsDigest);
+    await both.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  it("no longer knows a task set once its family's files are others, also after a restart", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "edited-"));
+    cpSync(FAULTY, folder, { recursive: true });
+    const one = await TestService.open([faultyTask("pass")], { families: [folder] });
+    await one.close({ keepData: true });
+    writeFileSync(join(folder, "grader.py"), "\n# changed\n", { flag: "a" });
+    const two = await TestService.open([faultyTask("pass")], { families: [folder], data: one.data });
+    const create = { taskSet: one.taskSet, taskId: "pass", id: "pass" };
+    expect(await two.request("POST", "/v1/attempts", create)).toMatchObject(error(422, "family-differs", false));
+    await two.close();
+    rmSync(folder, { recursive: true });
+  });
+
   it("serves its families, and its own description", async () => {
     expect((await test.request("GET", "/v1/families/faulty")).body).toMatchObject({ name: "faulty", version: 3 });
     expect(await test.request("GET", "/v1/families/none")).toMatchObject(error(404, "family-unknown", false));
@@ -330,7 +359,7 @@ describe("the service", { timeout: 60_000 }, () => {
     expect(Object.keys(body.paths)).toContain("/v1/attempts/{id}/grade");
   });
 
-  it("refuses a task set that is not what its digest says, not valid, or of another version", async () => {
+  it("refuses a task set that is not what its digest says, not valid, or not of its family's version and files", async () => {
     const set = taskSetOf([faultyTask("pass")]);
     const put = (value: unknown, digest = digestJson(value)) => test.request("PUT", `/v1/task-sets/${digest}`, value);
     expect((await put(set)).status).toBe(204);
@@ -343,6 +372,11 @@ describe("the service", { timeout: 60_000 }, () => {
     expect(await put(taskSetOf(set.tasks, { name: "other", version: 3 }))).toMatchObject(
       error(404, "family-unknown", false),
     );
+    expect(await put({ ...set, family: { ...set.family, digest: digestJson("edited") } })).toMatchObject(
+      error(422, "family-differs", false),
+    );
+    const strange = set.tasks.map((task) => ({ ...task, family: "other" }));
+    expect(await put({ ...set, tasks: strange })).toMatchObject(error(422, "task-set-invalid", false));
     const outside = taskSetOf([faultyTask("out", "verdict(True)", { "../x": "" })]);
     await put(outside);
     const create = { taskSet: digestJson(outside), taskId: "out", id: "out" };

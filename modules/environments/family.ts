@@ -46,15 +46,15 @@ export async function loadFamily(args: { folder: string; staging: string; python
   const grader = await readFile(join(folder, "grader.py"));
   return {
     definition: parseDefinition(file, declaration.toString("utf8")),
-    // As modules/tasks computes it for TaskSet.family.digest: by file name.
-    digest: digestJson({
-      "family.json": digestBytes(declaration),
-      "grader.py": digestBytes(grader),
-      "tools.py": digestBytes(tools),
-    }),
+    digest: familyDigest({ "family.json": declaration, "grader.py": grader, "tools.py": tools }),
     toolFiles: await stagePython({ ...stage, origin: join(folder, "tools.py"), inside: TOOLS, source: tools }),
     graderFiles: await stagePython({ ...stage, origin: join(folder, "grader.py"), inside: GRADER, source: grader }),
   };
+}
+
+/** The digest of a family's three files, by name: as modules/tasks computes it for TaskSet.family.digest. */
+export function familyDigest(files: Readonly<Record<"family.json" | "grader.py" | "tools.py", Uint8Array>>): Digest {
+  return digestJson(Object.fromEntries(Object.entries(files).map(([name, bytes]) => [name, digestBytes(bytes)])));
 }
 
 function parseDefinition(file: string, text: string): TaskFamily {

@@ -33,7 +33,7 @@ const task: Task = {
 
 let test: TestService;
 beforeAll(async () => {
-  const set = taskSetOf([task], { name: "repo-chores", version: 1 });
+  const set = taskSetOf([task], { name: "repo-chores", version: 1 }, FAMILY);
   test = await TestService.open([task], { families: [FAMILY], set });
 }, 60_000);
 afterAll(() => test.close());

@@ -1,12 +1,11 @@
 /**
  * Sandbox profile: purpose, limits and what the host looks like → the arguments of one bubblewrap sandbox.
- * Comes in: plain values. Goes out: an argument list, and its digest for comparability. Pure.
+ * Comes in: plain values. Goes out: an argument list. Pure.
  *
  * The sandbox sees a read-only /usr, its own /proc and a bare /dev, a small /tmp, and /work, whose size is the disk
  * limit. Nothing else of the host: no /etc, no /sys, no network but its own loopback, no environment variables. The
  * root and /dev are read-only too, or they would be tmpfs of unlimited size. It shares the host's kernel.
  */
-import { type Digest, digestJson } from "../../schemas/digest.ts";
 import type { SandboxLimits } from "../../schemas/task.ts";
 
 /** What a sandbox is for: acting on a task, or grading what came of it. Never both. */
@@ -96,12 +95,4 @@ export function sandboxArguments(
     ...["--chdir", "/work"],
     ...["--", layout.python, "-I", "-S", "-E", "-B", "/opt/uplift/executor.pyc"],
   ];
-}
-
-/** The digest of everything above that is the same on every host. */
-export function profileDigest(): Digest {
-  const anyHost: HostLayout = { python: "python3", links: [], folders: [] };
-  return digestJson(
-    (["attempt", "grading"] as const).map((purpose) => sandboxArguments(purpose, { diskMib: 1 }, [], anyHost)),
-  );
 }

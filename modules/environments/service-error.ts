@@ -15,6 +15,7 @@ const TABLE = {
   "attempt-ended": [410, false],
   "attempt-expired": [410, false],
   "attempts-full": [429, true],
+  "family-differs": [422, false],
   "family-unknown": [404, false],
   "family-version": [422, false],
   "repository-invalid": [422, false],

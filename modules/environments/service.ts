@@ -7,9 +7,10 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "pino";
-import { type Digest, digestBytes, digestJson } from "../../schemas/digest.ts";
+import { type Digest, digestJson } from "../../schemas/digest.ts";
 import { UserError } from "../../schemas/error.ts";
 import { Attempts } from "./attempts.ts";
+import { codeDigest } from "./code-digest.ts";
 import { type Family, loadFamily } from "./family.ts";
 import { GradeJournal } from "./grade-journal.ts";
 import { inspectHost } from "./host.ts";
@@ -17,7 +18,6 @@ import { endOrphans } from "./orphans.ts";
 import { stagePython } from "./python-file.ts";
 import { Repositories } from "./repository.ts";
 import { SandboxPool } from "./sandbox-pool.ts";
-import { profileDigest } from "./sandbox-profile.ts";
 import { TaskSets } from "./task-sets.ts";
 
 /** Where a service finds and keeps things. */
@@ -38,8 +38,10 @@ export interface EnvironmentServiceArgs {
 /** A service that can take attempts. */
 export interface EnvironmentService {
   readonly version: string;
-  /** Of all that decides what a tool or a grader does. */
+  /** Of all that decides what a tool or a grader does: every family's files and this module's code. */
   readonly environmentsDigest: Digest;
+  /** The same of one family, by name: another family beside it changes nothing. */
+  readonly familyDigests: Readonly<Record<string, Digest>>;
   readonly families: ReadonlyMap<string, Family>;
   readonly taskSets: TaskSets;
   readonly attempts: Attempts;
@@ -72,6 +74,7 @@ export async function openEnvironmentService(args: EnvironmentServiceArgs): Prom
     }
     families.set(name, family);
   }
+  const code = await codeDigest(import.meta.dirname);
   const executor = await readFile(EXECUTOR);
   const origin = fileURLToPath(EXECUTOR);
   const inside = "/opt/uplift/executor.py";
@@ -89,11 +92,8 @@ export async function openEnvironmentService(args: EnvironmentServiceArgs): Prom
   const attempts = new Attempts({ families, taskSets, repositories, pool, journal, staging, maxAttempts, log });
   return {
     version,
-    environmentsDigest: digestJson({
-      executor: digestBytes(executor),
-      sandbox: profileDigest(),
-      families: Object.fromEntries([...families].map(([name, family]) => [name, family.digest])),
-    }),
+    environmentsDigest: digestJson({ code, families: digestsOf(families, ({ digest }) => digest) }),
+    familyDigests: digestsOf(families, ({ digest }) => digestJson({ code, family: digest })),
     families,
     taskSets,
     attempts,
@@ -104,4 +104,8 @@ export async function openEnvironmentService(args: EnvironmentServiceArgs): Prom
       journal.close();
     },
   };
+}
+
+function digestsOf(families: ReadonlyMap<string, Family>, digestOf: (family: Family) => Digest) {
+  return Object.fromEntries([...families].map(([name, family]) => [name, digestOf(family)]));
 }

@@ -69,18 +69,29 @@ export class TaskSets {
 
   /** A set made for other tools or another grader would be graded wrongly without anyone noticing. */
   #check(set: TaskSet): void {
-    const named = new Set([set.family.name, ...set.tasks.map((task) => task.family)]);
-    for (const name of named) {
-      if (!this.#families.has(name)) {
-        const known = [...this.#families.keys()].join(", ");
-        throw new ServiceError("family-unknown", `this service has no task family ${name}; it has: ${known}`);
-      }
+    const { name, version, digest } = set.family;
+    const family = this.#families.get(name);
+    if (family === undefined) {
+      const known = [...this.#families.keys()].join(", ");
+      throw new ServiceError("family-unknown", `this service has no task family ${name}; it has: ${known}`);
     }
-    const version = this.#families.get(set.family.name)?.definition.version;
-    if (version !== set.family.version) {
+    const stranger = set.tasks.find((task) => task.family !== name);
+    if (stranger !== undefined) {
+      throw new ServiceError(
+        "task-set-invalid",
+        `task set: task ${stranger.id} is of family ${stranger.family}, the set of ${name}: make a set for each family`,
+      );
+    }
+    if (family.definition.version !== version) {
       throw new ServiceError(
         "family-version",
-        `the task set was made for version ${set.family.version} of ${set.family.name}, this service has ${version}: generate it again`,
+        `the task set was made for version ${version} of ${name}, this service has ${family.definition.version}: generate it again`,
+      );
+    }
+    if (family.digest !== digest) {
+      throw new ServiceError(
+        "family-differs",
+        `the task set was made for other files of ${name} (${digest}) than this service has (${family.digest}): generate it again, or start the service with the family it was made for`,
       );
     }
   }

@@ -2,7 +2,7 @@
  * Test service: a service over a fresh data folder, with tasks of the fixture family, for the tests beside this file.
  * Comes in: tasks' repositories and grading code. Goes out: requests as functions. Starts real sandboxes.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,6 +12,7 @@ import type { Grade, ToolResult } from "../../schemas/environment.ts";
 import type { ErrorBody } from "../../schemas/error.ts";
 import type { Task, TaskSet } from "../../schemas/task.ts";
 import { createEnvironmentsApp, type EnvironmentsApp } from "./app.ts";
+import { familyDigest } from "./family.ts";
 import { type EnvironmentService, openEnvironmentService } from "./service.ts";
 
 /** The fixture family's folder. */
@@ -38,12 +39,20 @@ export function faultyTask(
   };
 }
 
-/** A task set of these tasks, all to train on. */
-export function taskSetOf(tasks: readonly Task[], family = { name: "faulty", version: 3 }): TaskSet {
+/** A task set of these tasks, all to train on, made for the family in this folder. */
+export function taskSetOf(
+  tasks: readonly Task[],
+  family = { name: "faulty", version: 3 },
+  folder: string = FAULTY,
+): TaskSet {
   const ids = tasks.map((task) => task.id);
+  const read = (name: string) => readFileSync(join(folder, name));
+  const digest = familyDigest({
+    ...{ "family.json": read("family.json"), "grader.py": read("grader.py"), "tools.py": read("tools.py") },
+  });
   return {
     schemaVersion: 1,
-    family: { ...family, digest: digestJson(family.name) },
+    family: { ...family, digest },
     source: { generator: "test", seed: 0, tasks: tasks.length },
     tasks: [...tasks],
     groups: { all: ids },
@@ -82,7 +91,7 @@ export class TestService {
       ...{ data, families: options.families ?? [FAULTY], maxAttempts: options.maxAttempts ?? 16, version: "0.0.0" },
       ...{ path: process.env.PATH ?? "", root: process.getuid?.() === 0, log: pino({ level: "silent" }) },
     });
-    const set = options.set ?? taskSetOf(tasks);
+    const set = options.set ?? taskSetOf(tasks, undefined, options.families?.[0]);
     const test = new TestService(data, digestJson(set), service);
     const { status, body } = await test.request("PUT", `/v1/task-sets/${test.taskSet}`, set);
     if (status !== 204) throw new Error(body.error.message);

@@ -20,6 +20,14 @@ export interface EvaluationProgress {
   infrastructure: number;
 }
 
+/** An attempt to be played. */
+export interface PendingAttempt {
+  taskId: string;
+  attempt: number;
+  /** Tries of it in this process that were broken. */
+  earlierTries: number;
+}
+
 /** What a record is of and where it goes. */
 interface RecordInput {
   id: string;
@@ -50,8 +58,22 @@ export class AttemptRecord {
   }
 
   /** What is still to be played: every task once, then every task again, so that half an evaluation shows every task. */
-  pending(): { taskId: string; attempt: number }[] {
-    return this.all().filter((one) => !this.results.has(keyOf(one)));
+  pending(): PendingAttempt[] {
+    return this.all()
+      .filter((one) => !this.results.has(keyOf(one)))
+      .map((one) => ({ ...one, earlierTries: 0 }));
+  }
+
+  /**
+   * Takes back the broken attempts that nothing followed, to be played once more: an outage near the end would
+   * otherwise be counted, and a finished evaluation is never made again.
+   */
+  takeBroken(): PendingAttempt[] {
+    const taken = this.broken;
+    this.broken = [];
+    return taken.map(({ taskId, attempt, infrastructureRetries }) => ({
+      ...{ taskId, attempt, earlierTries: infrastructureRetries + 1 },
+    }));
   }
 
   inOrder(): AttemptResult[] {
@@ -79,7 +101,7 @@ export class AttemptRecord {
     if (this.broken.length >= this.tooManyBroken) throw this.nothingWorks(result);
   }
 
-  /** After the last attempt: the broken ones among the last are broken for good, unless all of them are. */
+  /** After the last attempt: those that are still broken are so for good, unless nothing ever worked. */
   async end(): Promise<void> {
     const last = this.broken.at(-1);
     if (last === undefined) return;

@@ -18,6 +18,7 @@ const conditions: Conditions = {
   environments: digestBytes("environments"),
   harness: "1",
   serving: { server: "vllm", contextTokens: 1024, dtype: "float32", toolCallParser: "hermes" },
+  serverCode: digestBytes("server"),
 };
 const keyOf = (changes: Partial<Conditions>) => comparabilityOf({ ...conditions, ...changes }).key;
 
@@ -48,6 +49,7 @@ describe("the comparability key", () => {
     ["the environments", { environments: digestBytes("others") }],
     ["the harness", { harness: "2" }],
     ["the server", { serving: { ...conditions.serving, server: "light" } }],
+    ["the server's code", { serverCode: digestBytes("another server") }],
     ["the context", { serving: { ...conditions.serving, contextTokens: 2048 } }],
   ])("changes with %s", (_, changes) => {
     expect(keyOf(changes)).not.toBe(keyOf({}));

@@ -12,9 +12,12 @@ export interface Conditions {
   preset: Preset;
   /** The tasks evaluated. */
   tasks: readonly Task[];
+  /** Of the tasks' family, as the environment service reports it. */
   environments: Digest;
   harness: string;
   serving: ServingSettings;
+  /** Of the server's own code and version. */
+  serverCode: Digest;
 }
 
 /** The key and its parts. The order of the tasks does not matter, their content does. */
@@ -28,7 +31,7 @@ export function comparabilityOf(conditions: Conditions): Evaluation["comparabili
     ),
     environments: conditions.environments,
     harness: conditions.harness,
-    serving: digestJson(conditions.serving),
+    serving: digestJson({ settings: conditions.serving, serverCode: conditions.serverCode }),
   };
   return { key: digestJson(parts), parts };
 }

@@ -8,17 +8,19 @@ import { setMaxListeners } from "node:events";
 import type { Checkpoint, RenderingProbe } from "../../schemas/checkpoint.ts";
 import { type Digest, digestJson } from "../../schemas/digest.ts";
 import type { ServingSettings } from "../../schemas/endpoint.ts";
+import type { Health } from "../../schemas/environment.ts";
 import { UserError } from "../../schemas/error.ts";
 import { Evaluation, type Lineage } from "../../schemas/evaluation.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Preset } from "../../schemas/preset.ts";
 import type { Task, TaskSet } from "../../schemas/task.ts";
-import { AttemptRecord, type EvaluationProgress } from "./attempt-record.ts";
+import { AttemptRecord, type EvaluationProgress, type PendingAttempt } from "./attempt-record.ts";
 import { forEach, Writes } from "./bounded.ts";
 import { comparabilityOf, evaluationId } from "./comparability.ts";
 import { type EndpointAddress, endpointClient } from "./endpoint-client.ts";
 import { environmentClient } from "./environment-client.ts";
 import { HARNESS_VERSION, type Harness, runAttempt } from "./harness.ts";
+import { watchServices } from "./outages.ts";
 import { openProgressFile, type ProgressFile } from "./progress-file.ts";
 import { checkRenderingParity } from "./rendering-parity.ts";
 
@@ -30,6 +32,8 @@ export interface PlanEvaluation {
   heldOutIds: readonly string[];
   preset: Preset;
   serving: ServingSettings;
+  /** Digest of the server's own code and version. */
+  serverCode: Digest;
   signal?: AbortSignal;
 }
 
@@ -39,17 +43,8 @@ export async function planEvaluation(
 ): Promise<{ id: string; comparability: Evaluation["comparability"] }> {
   const environment = environmentClient(input.environmentsUrl, 30);
   try {
-    const { environmentsDigest } = await environment.health(input.signal);
     const tasks = tasksOf(input.taskSet, input.heldOutIds);
-    const { preset, serving } = input;
-    const comparability = comparabilityOf({
-      preset,
-      tasks,
-      environments: environmentsDigest,
-      harness: HARNESS_VERSION,
-      serving,
-    });
-    return { id: evaluationId(input.checkpoint.digest, comparability.key), comparability };
+    return conditionsOf(input, tasks, await environment.health(input.signal));
   } finally {
     await environment.close();
   }
@@ -70,6 +65,8 @@ export interface Evaluate {
   heldOutIds: readonly string[];
   preset: Preset;
   serving: ServingSettings;
+  /** Digest of the server's own code and version, as planned with. */
+  serverCode: Digest;
   lineage: Lineage;
   progressFile: string;
   store: ObjectStore;
@@ -79,6 +76,8 @@ export interface Evaluate {
   requestSeconds?: number;
   /** Wait before an attempt's first restart, milliseconds; doubles each time. Default 500. */
   retryMilliseconds?: number;
+  /** Endpoint or environment service may be away this long at a time, seconds. Default 120. */
+  outageSeconds?: number;
   signal?: AbortSignal;
   onProgress?: (progress: EvaluationProgress) => void;
   now: () => Date;
@@ -86,8 +85,8 @@ export interface Evaluate {
 
 /**
  * Makes an evaluation. Throws UserError `rendering-differs` before the first attempt, `evaluation-infrastructure`
- * instead of burning through the tasks when nothing works, `environments-changed` when the tasks' environments are not the
- * ones its id names; the abort's reason when aborted.
+ * instead of burning through the tasks when nothing works or a service stays away, `environments-changed` when the
+ * tasks' environments are not the ones its id names; the abort's reason when aborted.
  */
 export async function evaluate(input: Evaluate): Promise<Evaluation> {
   const concurrency = input.concurrency ?? 16;
@@ -97,11 +96,15 @@ export async function evaluate(input: Evaluate): Promise<Evaluation> {
   setMaxListeners(0, signal);
   const endpoint = endpointClient(input.endpoint, input.requestSeconds ?? 300);
   const environment = environmentClient(input.environment.url, input.requestSeconds ?? 300);
+  const outages = watchServices({
+    ...{ evaluation: input.id, endpointUrl: input.endpoint.url, environmentUrl: input.environment.url },
+    limitSeconds: input.outageSeconds,
+  });
   const tasks = tasksOf(input.taskSet, input.heldOutIds);
   const taskSetDigest = input.taskSetDigest ?? digestJson(input.taskSet);
   let file: ProgressFile | undefined;
   try {
-    const comparability = checkConditions(input, tasks, (await environment.health(signal)).environmentsDigest);
+    const comparability = checkConditions(input, tasks, await environment.health(signal));
     file = await openProgressFile(input.progressFile, input.id, input.now);
     const record = new AttemptRecord(input, tasks, file, Math.max(8, concurrency));
     const pending = record.pending();
@@ -111,6 +114,7 @@ export async function evaluate(input: Evaluate): Promise<Evaluation> {
       const harness: Harness = {
         endpoint,
         environment,
+        outages,
         preset: input.preset,
         taskSet: taskSetDigest,
         policy: input.checkpoint.name,
@@ -119,20 +123,24 @@ export async function evaluate(input: Evaluate): Promise<Evaluation> {
         now: input.now,
         signal,
       };
-      const writes = new Writes(concurrency, abort);
-      try {
-        await forEach(pending, concurrency, abort, async ({ taskId, attempt }) => {
-          const trajectory = await runAttempt(harness, taskId, attempt);
-          await writes.start(() => record.add(trajectory));
-        });
-      } finally {
-        // What has been played is kept, also when the rest is aborted.
-        await writes.end();
-      }
+      const play = async (attempts: readonly PendingAttempt[]) => {
+        const writes = new Writes(concurrency, abort);
+        try {
+          await forEach(attempts, concurrency, abort, async ({ taskId, attempt, earlierTries }) => {
+            const trajectory = await runAttempt(harness, taskId, attempt, earlierTries);
+            await writes.start(() => record.add(trajectory));
+          });
+        } finally {
+          // What has been played is kept, also when the rest is aborted.
+          await writes.end();
+        }
+      };
+      await play(pending);
+      await play(record.takeBroken());
       await record.end();
     }
     // A service replaced meanwhile by one with other tools or graders has judged some attempts by other rules.
-    checkConditions(input, tasks, (await environment.health(signal)).environmentsDigest);
+    checkConditions(input, tasks, await environment.health(signal));
     const finishedAt = file.finishedAt ?? input.now().toISOString();
     if (file.finishedAt === null) await file.finish(finishedAt);
     return Evaluation.parse({
@@ -157,7 +165,7 @@ export async function evaluate(input: Evaluate): Promise<Evaluation> {
       finishedAt,
     } satisfies Evaluation);
   } finally {
-    await Promise.all([endpoint.close(), environment.close(), file?.close()]);
+    await Promise.all([endpoint.close(), environment.close(), outages.close(), file?.close()]);
   }
 }
 
@@ -175,16 +183,37 @@ function tasksOf(taskSet: TaskSet, ids: readonly string[]): Task[] {
   });
 }
 
-function checkConditions(input: Evaluate, tasks: readonly Task[], environments: Digest): Evaluation["comparability"] {
-  const { preset, serving } = input;
-  const comparability = comparabilityOf({ preset, tasks, environments, harness: HARNESS_VERSION, serving });
-  if (evaluationId(input.checkpoint.digest, comparability.key) === input.id) return comparability;
+function checkConditions(input: Evaluate, tasks: readonly Task[], health: Health): Evaluation["comparability"] {
+  const { id, comparability } = conditionsOf(input, tasks, health);
+  if (id === input.id) return comparability;
   throw new UserError({
     code: "environments-changed",
     path: input.id,
     asked: "this evaluation was to be made under the conditions its id names",
-    found: `the environment service now has ${environments}, or preset, tasks or serving settings are others`,
+    found: `the environment service now has ${comparability.parts.environments}, or preset, tasks, serving settings or server code are others`,
     allowed: "the same conditions from the first attempt to the last",
     todo: "plan the evaluation again: under the new conditions it is another one",
   });
+}
+
+/** The evaluation's id and key with the environments as they are now: those of the task set's family, not of others. */
+function conditionsOf(
+  input: Pick<PlanEvaluation, "checkpoint" | "taskSet" | "preset" | "serving" | "serverCode">,
+  tasks: readonly Task[],
+  health: Health,
+): { id: string; comparability: Evaluation["comparability"] } {
+  const { checkpoint, preset, serving, serverCode } = input;
+  const { name } = input.taskSet.family;
+  const environments = health.families[name];
+  if (environments === undefined)
+    throw new UserError({
+      code: "task-set-refused",
+      path: name,
+      asked: "the environment service was to have this task family",
+      found: `it has ${Object.keys(health.families).join(", ") || "none"}`,
+      allowed: "the family of the task set",
+      todo: "start the environment service from the same version of the code",
+    });
+  const comparability = comparabilityOf({ preset, tasks, environments, harness: HARNESS_VERSION, serving, serverCode });
+  return { id: evaluationId(checkpoint.digest, comparability.key), comparability };
 }

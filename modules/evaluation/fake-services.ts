@@ -81,7 +81,11 @@ export class FakeEndpoint {
     ...Buffer.from(JSON.stringify([messages, tools])),
   ];
 
+  /** What GET /health, which needs no key, says. */
+  health: () => Reply = () => ({ status: 200 });
+
   readonly handle: Handler = async (method, path, body, headers) => {
+    if (`${method} ${path}` === "GET /health") return this.health();
     if (headers.authorization !== "Bearer key")
       return { status: 401, body: { error: { message: "wrong key", type: "AuthenticationError" } } };
     const asked = body as {
@@ -140,7 +144,7 @@ interface FakeAttempt {
 
 /** A fake environment service: a task is passed once `solve` was called and `break` was not after it. */
 export class FakeEnvironment {
-  environmentsDigest: Digest = digestBytes("environments 1");
+  families: Record<string, Digest> = { fake: digestBytes("environments 1") };
   readonly taskSets = new Map<string, TaskSet>();
   readonly attempts = new Map<string, FakeAttempt>();
   readonly created: string[] = [];
@@ -156,7 +160,8 @@ export class FakeEnvironment {
         status: "ok",
         version: "1",
         liveAttempts: this.attempts.size,
-        environmentsDigest: this.environmentsDigest,
+        environmentsDigest: digestJson(this.families),
+        families: this.families,
       };
       return { status: 200, body: Health.parse(health) };
     }

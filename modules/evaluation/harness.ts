@@ -10,17 +10,20 @@ import type { Digest } from "../../schemas/digest.ts";
 import type { Message } from "../../schemas/message.ts";
 import type { Preset } from "../../schemas/preset.ts";
 import type { Outcome, Trajectory } from "../../schemas/trajectory.ts";
-import type { EndpointClient } from "./endpoint-client.ts";
+import type { Completion, EndpointClient } from "./endpoint-client.ts";
 import type { EnvironmentClient } from "./environment-client.ts";
 import { ConversationRefused, InfrastructureFailure } from "./failures.ts";
+import type { Outages } from "./outages.ts";
 
 /** Raised whenever the loop below changes what a model sees or how it is judged; part of every comparability key. */
-export const HARNESS_VERSION = "1";
+export const HARNESS_VERSION = "2";
 
 /** What every attempt of an evaluation shares. */
 export interface Harness {
   endpoint: EndpointClient;
   environment: EnvironmentClient;
+  /** Waits until both are up again. */
+  outages: Pick<Outages, "over">;
   preset: Preset;
   taskSet: Digest;
   /** The model's name, for the record. */
@@ -33,13 +36,21 @@ export interface Harness {
   signal?: AbortSignal;
 }
 
-/** Plays one attempt to its outcome. Throws only for a UserError (nothing will go better) and when aborted. */
-export async function runAttempt(harness: Harness, taskId: string, attempt: number): Promise<Trajectory> {
+/**
+ * Plays one attempt to its outcome. `earlierTries` of it were broken already: they count as retries, but not against
+ * the preset's. Throws only for a UserError (nothing will go better) and when aborted.
+ */
+export async function runAttempt(
+  harness: Harness,
+  taskId: string,
+  attempt: number,
+  earlierTries = 0,
+): Promise<Trajectory> {
   const startedAt = harness.now();
   const started = performance.now();
   const seed = harness.preset.seed + attempt;
   for (let restarts = 0; ; restarts += 1) {
-    const id = `${harness.idPrefix}-${taskId}-${attempt}-${restarts}`.slice(-120);
+    const id = `${harness.idPrefix}-${taskId}-${attempt}-${earlierTries + restarts}`.slice(-120);
     const play = newPlay();
     try {
       await playAttempt(harness, play, { id, taskId, seed });
@@ -47,6 +58,8 @@ export async function runAttempt(harness: Harness, taskId: string, attempt: numb
       await harness.environment.end(id);
       harness.signal?.throwIfAborted();
       if (!(error instanceof InfrastructureFailure)) throw error;
+      // Before the next try is spent, and before the next attempt runs into the same outage.
+      await harness.outages.over(harness.signal);
       if (restarts < harness.preset.failureRule.retries) {
         await sleep(harness.retryMilliseconds * 2 ** restarts, undefined, { signal: harness.signal });
         continue;
@@ -61,7 +74,7 @@ export async function runAttempt(harness: Harness, taskId: string, attempt: numb
       seed,
       ...play,
       seconds: (performance.now() - started) / 1000,
-      infrastructureRetries: restarts,
+      infrastructureRetries: earlierTries + restarts,
       startedAt: startedAt.toISOString(),
     };
   }
@@ -117,7 +130,7 @@ async function playAttempt(harness: Harness, play: Play, one: Try): Promise<void
 async function converse(harness: Harness, play: Play, { id, taskId, seed }: Try): Promise<string[]> {
   const { preset, signal } = harness;
   while (play.turns < preset.maxTurns) {
-    let completion: Awaited<ReturnType<EndpointClient["complete"]>>;
+    let completion: Completion;
     try {
       completion = await harness.endpoint.complete(
         play.messages,
@@ -137,7 +150,9 @@ async function converse(harness: Harness, play: Play, { id, taskId, seed }: Try)
     play.completionTokens += completion.completionTokens;
     play.messages.push(completion.message);
     const calls = completion.message.tool_calls ?? [];
-    if (calls.length === 0) return endedWithout(play, completion.message.content, completion.cut, preset);
+    // A message that was cut is no decision of the model, even where what there is of it parses as a call: training
+    // ends the attempt here too.
+    if (calls.length === 0 || completion.cut) return endedWithout(play, completion, preset);
     for (const call of calls) {
       const result = await harness.environment.call(id, call.function, signal);
       if (result.status === "unknown-tool" || result.status === "malformed-arguments") play.malformedToolCalls += 1;
@@ -148,14 +163,17 @@ async function converse(harness: Harness, play: Play, { id, taskId, seed }: Try)
   return [`stopped after ${preset.maxTurns} turns`];
 }
 
-function endedWithout(play: Play, content: string, cut: boolean, preset: Preset): string[] {
+function endedWithout(play: Play, { message, cut }: Completion, preset: Preset): string[] {
   const stopped: string[] = [];
-  if (content.includes("<tool_call>")) {
+  if (message.content.includes("<tool_call>")) {
     // The server could not read it as a call and passed it on as text.
     play.malformedToolCalls += 1;
     stopped.push("its last tool call is not JSON");
   }
-  if (cut) stopped.push(`its last message was cut at ${preset.maxTokensPerTurn} tokens`);
+  if (cut) {
+    const ignored = message.tool_calls === undefined ? "" : ", and its tool calls were not carried out";
+    stopped.push(`its last message was cut at ${preset.maxTokensPerTurn} tokens${ignored}`);
+  }
   if (play.turns === 1 && stopped.length === 0) stopped.push("it called no tool");
   return stopped;
 }

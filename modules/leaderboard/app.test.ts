@@ -1,10 +1,11 @@
 import { PGlite } from "@electric-sql/pglite";
 import { drizzle } from "drizzle-orm/pglite";
-import { beforeEach, describe, expect, it } from "vitest";
+import { Hono } from "hono";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { ErrorBody, UserError } from "../../schemas/error.ts";
 import { Leaderboard } from "../../schemas/leaderboard.ts";
-import { leaderboardApp } from "./app.ts";
+import { apiNotFound, leaderboardApp } from "./app.ts";
 import { evaluationOf, trajectoryOf } from "./fixture.ts";
 import { migrations } from "./store.ts";
 
@@ -67,7 +68,30 @@ describe("the leaderboard's API", () => {
       "evaluation-incomplete",
     ]);
     expect(await errorOf(await post({ id: "x" }))).toEqual([400, "request-malformed"]);
-    expect((await post("{")).status).toBe(400);
+    expect(await errorOf(await post("{"))).toEqual([400, "request-malformed"]);
+  });
+
+  it("answers a path that it does not have in the same shape, alone and beside other apps", async () => {
+    const beside = new Hono()
+      .route("/", app)
+      .all("/api/*", apiNotFound)
+      .get("*", (context) => context.text("a page"));
+    for (const one of [app, beside])
+      expect(await errorOf(await one.request("/api/nowhere", { method: "POST" }))).toEqual([404, "route-unknown"]);
+    expect((await beside.request("/api/leaderboard")).status).toBe(200);
+    expect(await (await beside.request("/nowhere")).text()).toBe("a page");
+  });
+
+  it("answers its own mistakes in the same shape, as worth another try, and logs the stack", async () => {
+    const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+    await client.exec("DROP TABLE leaderboard_evaluations");
+    const response = await app.request("/api/leaderboard");
+    expect(response.status).toBe(500);
+    expect(await response.json()).toEqual({
+      error: { code: "defect", message: expect.not.stringContaining("leaderboard_evaluations"), infrastructure: true },
+    });
+    expect(logged).toHaveBeenCalledWith(expect.any(Error));
+    logged.mockRestore();
   });
 
   it("gives the trace of an attempt out of the object store", async () => {

@@ -3,6 +3,7 @@
  * reads traces. Binds no port.
  */
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { type ErrorBody, ErrorBody as ErrorBodySchema, fromZod, UserError } from "../../schemas/error.ts";
 import { Evaluation } from "../../schemas/evaluation.ts";
@@ -18,7 +19,7 @@ const json = <Schema extends z.ZodType>(description: string, schema: Schema) => 
   description,
   content: { "application/json": { schema } },
 });
-const notFound = json("Nothing is stored under this name", ErrorBodySchema);
+const notStored = json("Nothing is stored under this name", ErrorBodySchema);
 
 const leaderboardRoute = createRoute({
   method: "get",
@@ -32,7 +33,7 @@ const evaluationRoute = createRoute({
   path: "/api/evaluations/{id}",
   summary: "One published evaluation with every attempt's result",
   request: { params: z.object({ id: z.string() }) },
-  responses: { 200: json("The evaluation", Evaluation), 404: notFound },
+  responses: { 200: json("The evaluation", Evaluation), 404: notStored },
 });
 
 const traceRoute = createRoute({
@@ -40,7 +41,7 @@ const traceRoute = createRoute({
   path: "/api/evaluations/{id}/attempts/{task}/{attempt}",
   summary: "The full trace of one attempt",
   request: { params: z.object({ id: z.string(), task: z.string(), attempt: z.coerce.number().int().nonnegative() }) },
-  responses: { 200: json("The trajectory", Trajectory), 404: notFound },
+  responses: { 200: json("The trajectory", Trajectory), 404: notStored },
 });
 
 const publishRoute = createRoute({
@@ -89,9 +90,19 @@ export function leaderboardApp({ db, store }: LeaderboardAppParts) {
     if (error instanceof UserError) return context.json(errorBody(error.code, error.message), statusOf(error.code));
     if (error instanceof HTTPException)
       return context.json(errorBody("request-malformed", error.message), error.status);
-    throw error;
+    // As hono's own handler does: the stack belongs into the process's log, not into the answer.
+    console.error(error);
+    const body = errorBody("defect", "a mistake in the service itself; its log has the stack", true);
+    return context.json(body, 500);
   });
+  app.notFound(apiNotFound);
   return routes;
+}
+
+/** Answers a path that no API has: `app.all("/api/*", apiNotFound)` after all APIs, before the pages. */
+export function apiNotFound(context: Context): Response {
+  const { method, path } = context.req;
+  return context.json(errorBody("route-unknown", `no such route: ${method} ${path}`), 404);
 }
 
 /** The app's type, for a typed client. */
@@ -167,6 +178,6 @@ function statusOf(code: string) {
   return code in statuses ? statuses[code as keyof typeof statuses] : 400;
 }
 
-function errorBody(code: string, message: string): ErrorBody {
-  return { error: { code, message, infrastructure: false } };
+function errorBody(code: string, message: string, infrastructure = false): ErrorBody {
+  return { error: { code, message, infrastructure } };
 }

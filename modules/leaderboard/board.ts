@@ -36,6 +36,7 @@ function buildBoard(group: readonly Evaluation[]): Board {
     parts: first.comparability.parts,
     family: first.family,
     preset: first.preset,
+    serving: first.serving,
     taskSetDigest: reference.taskSetDigest,
     rows: scored.map(({ row }) => ({
       ...row,

@@ -2,7 +2,7 @@
  * Leaderboard. Takes: finished evaluations. Returns: comparable rows with statistics, as data, HTTP and text.
  * Reads and writes: the table `leaderboard_evaluations`; reads traces from the object store.
  */
-export { type LeaderboardApp, type LeaderboardAppParts, leaderboardApp, readTrace } from "./app.ts";
+export { apiNotFound, type LeaderboardApp, type LeaderboardAppParts, leaderboardApp, readTrace } from "./app.ts";
 export { buildLeaderboard } from "./board.ts";
 export { incompleteness } from "./completeness.ts";
 export { excludesZero, shareOfFailuresFixed } from "./statistics.ts";

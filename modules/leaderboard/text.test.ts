@@ -36,6 +36,26 @@ describe("the leaderboard as text", () => {
     expect(renderLeaderboard(buildLeaderboard([none, all]))).toContain("every task changed by the same amount");
   });
 
+  it.each([
+    ["0.0", "ff"],
+    ["100.0", "pp"],
+  ])("says that a score of %s in every task has an interval without width", (score, letters) => {
+    const flat = renderLeaderboard(
+      buildLeaderboard([
+        evaluationOf({ model: "base", marks: { a: letters, b: letters } }),
+        evaluationOf({ model: "rl", marks: { a: "pf", b: "ff" } }),
+      ]),
+    ).replace(/\s+/g, " ");
+    expect(flat).toContain(
+      `base: every task scored the same ${score} %, so the interval of its score has no width and says nothing of chance.`,
+    );
+    expect(flat).not.toContain("rl: every task scored the same");
+  });
+
+  it("says what served the models", () => {
+    expect(text.replace(/\s+/g, " ")).toContain("Served by light, 1024 tokens of context, float32.");
+  });
+
   it("says preset, task set, held-out count, commit, uncommitted changes and snapshot", () => {
     const flat = text.replace(/\s+/g, " ");
     expect(flat).toContain("Percent of 12 held-out tasks × 4 attempts");

@@ -33,6 +33,7 @@ function renderBoard(board: Board): string {
     ...table([header, ...board.rows.map((row) => cells(row, isTied(row, board)))]),
     "",
     ...board.rows.flatMap((row) => (row.overBase === null ? [] : [gainSentence(row, row.overBase)])),
+    ...board.rows.flatMap((row) => noteOnWidth(row)),
     ...noteOnTies(board),
     ...noteOnBase(board),
     wrap(
@@ -44,6 +45,7 @@ function renderBoard(board: Board): string {
       `Preset ${board.preset.name}: temperature ${board.preset.temperature}, top-p ${board.preset.topP}, at most ` +
         `${board.preset.maxTurns} turns of ${board.preset.maxTokensPerTurn} tokens, seed ${board.preset.seed}, ` +
         `${board.preset.failureRule.retries} retries of a broken attempt, then it counts as a failure. ` +
+        `Served by ${board.serving.server}, ${board.serving.contextTokens} tokens of context, ${board.serving.dtype}. ` +
         `Task set ${shortDigest(board.taskSetDigest)}, held-out tasks ${shortDigest(board.parts.heldOutTasks)}.`,
     ),
     ...board.rows.flatMap((row) => provenance(row)),
@@ -117,6 +119,13 @@ function verdictOn(gain: Estimate): string {
   }
   if (!excludesZero(gain)) return "its 95 % interval includes zero, so it may be noise";
   return `its 95 % interval excludes zero, so it is a real ${gain.mean > 0 ? "gain" : "loss"} on these tasks`;
+}
+
+/** All at 0 % or all at 100 %: the interval looks like certainty, and is only the want of any spread to measure. */
+function noteOnWidth({ model, score }: LeaderboardRow): string[] {
+  if (score.low !== score.high) return [];
+  const same = `every task scored the same ${percent(score.mean)} %`;
+  return [wrap(`${model.name}: ${same}, so the interval of its score has no width and says nothing of chance.`)];
 }
 
 function provenance(row: LeaderboardRow): string[] {

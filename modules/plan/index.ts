@@ -3,5 +3,5 @@
  * Takes parsed values, returns values. Pure: reads and writes nothing.
  */
 export { compilePlan, type PlanInputs, parseRecipe } from "./compile.ts";
-export { checkpointJobId } from "./job-graph.ts";
+export type { EvaluatedSplit } from "./job-graph.ts";
 export { renderPlan } from "./text.ts";

@@ -10,20 +10,33 @@ export type RenderConfig = (recipe: Recipe, stage: "sft" | "rl") => Record<strin
 /** Attempts at once against one environment service: enough to keep two cores busy, few enough to stay in memory. */
 const CONCURRENCY = 16;
 
+/** Tasks an evaluation may use. */
+export type EvaluatedSplit = "held-out" | "validation";
+
+/** What a graph is made from. */
+interface JobGraphInputs {
+  readonly recipe: Recipe;
+  readonly name: string;
+  readonly render: RenderConfig;
+  readonly expert: string;
+  readonly split: EvaluatedSplit;
+}
+
 /** Id of the checkpoint job of a stage's step. */
-export function checkpointJobId(stage: "sft" | "rl", step: number): string {
+function checkpointJobId(stage: "sft" | "rl", step: number): string {
   return `${stage}-${step}`;
 }
 
 /** The jobs of a recipe, each after the ones it needs. */
-export function jobGraph(recipe: Recipe, name: string, render: RenderConfig): Job[] {
+export function jobGraph({ recipe, name, render, expert, split }: JobGraphInputs): Job[] {
   const jobs: Job[] = [
     { id: "base", kind: "checkpoint", needs: [], name: recipe.model, stage: "base", step: 0, train: null },
     {
       id: "collect",
       kind: "collect",
       needs: [],
-      splits: ["train", "held-out"],
+      expert,
+      splits: ["train", split],
       attempts: recipe.expert.attempts,
       seed: recipe.expert.seed,
       concurrency: CONCURRENCY,
@@ -32,6 +45,7 @@ export function jobGraph(recipe: Recipe, name: string, render: RenderConfig): Jo
       id: "select",
       kind: "select",
       needs: ["collect"],
+      evaluated: split,
       sft:
         recipe.kind === "sft-rl"
           ? {
@@ -86,6 +100,8 @@ export function jobGraph(recipe: Recipe, name: string, render: RenderConfig): Jo
   const evaluated = ["base", ...recipe.report.map((r) => checkpointJobId(r.stage, r.step))];
   for (const id of unique(evaluated)) {
     jobs.push({ id: `evaluate-${id}`, kind: "evaluate", needs: [id, "select"], checkpoint: id });
+    // What is tuned on validation tasks has no place on a leaderboard.
+    if (split === "validation") continue;
     jobs.push({ id: `publish-${id}`, kind: "publish", needs: [`evaluate-${id}`], evaluate: `evaluate-${id}` });
   }
   return jobs;

@@ -27,7 +27,10 @@ const written: SftRlRecipeInput = {
 };
 const { sft: _sft, ...withoutSft } = written;
 
-function plan(recipe: RecipeInput | object, changes: { harness?: string } = {}): Plan {
+function plan(
+  recipe: RecipeInput | object,
+  changes: { harness?: string; split?: "held-out" | "validation" } = {},
+): Plan {
   return compilePlan({
     recipe,
     file: "recipes/r.ts",
@@ -39,6 +42,8 @@ function plan(recipe: RecipeInput | object, changes: { harness?: string } = {}):
     },
     baseModel: { name: "tiny", digest: digestJson("base"), bytes: 3 },
     harness: changes.harness ?? "1",
+    expert: "1",
+    split: changes.split ?? "held-out",
     render: (_recipe, stage) => ({ stage }),
   });
 }
@@ -100,6 +105,14 @@ describe("a plan", () => {
     expect(jobs.find(({ id }) => id === "rl")).toMatchObject({ startFrom: "base" });
   });
 
+  it("evaluates validation tasks and publishes nothing while settings are tuned", () => {
+    const made = plan(sftThenRl(written), { split: "validation" });
+    expect(made.jobs.filter(({ kind }) => kind === "publish")).toEqual([]);
+    expect(made.jobs.find(({ kind }) => kind === "collect")).toMatchObject({ splits: ["train", "validation"] });
+    expect(made.measurementKey).not.toBe(plan(sftThenRl(written)).measurementKey);
+    expect(made.estimate.attempts.evaluation).toBe(3 * 4 * 8);
+  });
+
   it("only needs jobs that come before it", () => {
     const jobs = plan(sftThenRl(written)).jobs;
     jobs.forEach((job, index) => {
@@ -109,9 +122,9 @@ describe("a plan", () => {
   });
 
   it("keeps its comparability key when training changes, and loses it when measuring does", () => {
-    const key = plan(sftThenRl(written)).comparabilityKey;
-    expect(plan(sftThenRl({ ...written, rl: { ...rl, learningRate: 2e-3 } })).comparabilityKey).toBe(key);
-    expect(plan(rlOnly({ ...withoutSft, report: [{ stage: "rl", step: 8 }] })).comparabilityKey).toBe(key);
+    const key = plan(sftThenRl(written)).measurementKey;
+    expect(plan(sftThenRl({ ...written, rl: { ...rl, learningRate: 2e-3 } })).measurementKey).toBe(key);
+    expect(plan(rlOnly({ ...withoutSft, report: [{ stage: "rl", step: 8 }] })).measurementKey).toBe(key);
     const others = [
       plan(sftThenRl({ ...written, evaluation: { ...written.evaluation, temperature: 0.5 } })),
       plan(sftThenRl({ ...written, contextTokens: 2048 })),
@@ -119,7 +132,7 @@ describe("a plan", () => {
       plan(sftThenRl({ ...written, expert: { attempts: 4 } })),
       plan(sftThenRl(written), { harness: "2" }),
     ];
-    for (const other of others) expect(other.comparabilityKey).not.toBe(key);
+    for (const other of others) expect(other.measurementKey).not.toBe(key);
   });
 
   it("counts what it will attempt", () => {
@@ -159,6 +172,21 @@ describe("a recipe's mistakes", () => {
     const recipe = { ...sftThenRl(written), rl: { ...rl, learningrate: 1 } };
     expect(() => plan(recipe)).toThrow(/recipes\/r\.ts: rl: the field "learningrate" is set/);
     expect(codes(() => plan(recipe))).toEqual(["recipe-unknown-field"]);
+  });
+
+  it("say what is allowed, from the rule that was broken", () => {
+    const allowedOf = (changes: object) => {
+      try {
+        plan({ ...sftThenRl(written), ...changes });
+      } catch (error) {
+        if (error instanceof UserError) return error.issues.map(({ allowed }) => allowed);
+      }
+      return [];
+    };
+    expect(allowedOf({ rl: { ...rl, steps: 0 } })).toEqual(["more than 0"]);
+    expect(allowedOf({ contextTokens: "128k" })).toEqual(["a value of type number"]);
+    expect(allowedOf({ server: "sglang" })).toEqual(['"vllm" or "light"']);
+    expect(allowedOf({ kind: "dpo" })).toEqual(['kind "sft-rl" (sftThenRl) or "rl" (rlOnly)']);
   });
 
   it("include SFT settings in a recipe that trains by RL alone", () => {

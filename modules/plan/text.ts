@@ -17,7 +17,7 @@ export function renderPlan(plan: Plan): string {
     `Evaluation  preset "${recipe.evaluation.name}": ${recipe.evaluation.attempts} attempts a task, temperature ${recipe.evaluation.temperature}, at most ${recipe.evaluation.maxTurns} turns, on ${plan.serving.server}`,
     `Reported    ${recipe.report.map((r) => `${r.stage} step ${r.step}`).join(", ")} (and the base model)`,
     `Attempts    ${estimate.attempts.expert} by the expert, ${estimate.attempts.rollouts} rollouts, ${estimate.attempts.evaluation} in evaluation`,
-    `Comparable  with rows of key ${shortDigest(plan.comparabilityKey)}`,
+    `Measured    like every plan of key ${shortDigest(plan.measurementKey)}`,
     "",
     "Jobs",
     ...plan.jobs.map((job) => `  ${job.id.padEnd(18)} ${describe(job).padEnd(58)} ${after(job)}`.trimEnd()),
@@ -36,7 +36,7 @@ function describe(job: Job): string {
     case "checkpoint":
       return job.train === null ? `register ${job.name}` : `merge, verify and store step ${job.step} of ${job.train}`;
     case "evaluate":
-      return `serve ${job.checkpoint} and run the held-out tasks`;
+      return `serve ${job.checkpoint} and run every task to evaluate on`;
     case "publish":
       return "leaderboard row";
   }

@@ -11,7 +11,16 @@ import { planWith, snapshot } from "./fixture.ts";
 import { Layout } from "./layout.ts";
 import { migrations, RunStore } from "./store.ts";
 
-const collect: Job = { id: "collect", kind: "collect", needs: [], splits: [], attempts: 1, seed: 0, concurrency: 1 };
+const collect: Job = {
+  id: "collect",
+  kind: "collect",
+  needs: [],
+  expert: "1",
+  splits: [],
+  attempts: 1,
+  seed: 0,
+  concurrency: 1,
+};
 const plan = planWith([collect]);
 let home: string;
 let client: PGlite;

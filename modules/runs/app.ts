@@ -5,6 +5,7 @@
  *   GET  /api/runs?offset=0&limit=50        → { runs: RunSummary[], total }
  *   GET  /api/runs/{id}                     → Run                  (404 `run-unknown`)
  *   POST /api/runs/{id}/cancel              → Run                  (409 `run-ended`)
+ *   POST /api/runs/{id}/resume              → Run                  (409 `run-not-ended`)
  *   GET  /api/runs/{id}/log/{step}?offset=0 → text; header x-next-offset says where to go on
  *
  * Errors have schemas/error.ts's ErrorBody.
@@ -40,6 +41,7 @@ const STATUS: Readonly<Record<string, 404 | 409>> = {
   "step-unknown": 404,
   "run-exists": 409,
   "run-ended": 409,
+  "run-not-ended": 409,
 };
 
 /** At most this much of a log in one answer. */
@@ -52,9 +54,12 @@ export function runsApp(options: { readonly store: RunStore; readonly layout: La
   return new Hono()
     .onError((error, c) => {
       if (error instanceof UserError)
-        return c.json({ error: { code: error.code, message: error.message } }, STATUS[error.code] ?? 422);
+        return c.json(
+          { error: { code: error.code, message: error.message, infrastructure: false } },
+          STATUS[error.code] ?? 422,
+        );
       if (error instanceof z.ZodError || error instanceof SyntaxError)
-        return c.json({ error: { code: "request-invalid", message: error.message } }, 422);
+        return c.json({ error: { code: "request-invalid", message: error.message, infrastructure: false } }, 422);
       throw error;
     })
     .post("/api/runs", async (c) => {
@@ -79,6 +84,10 @@ export function runsApp(options: { readonly store: RunStore; readonly layout: La
     .get("/api/runs/:id", async (c) => c.json(await store.get(c.req.param("id"))))
     .post("/api/runs/:id/cancel", async (c) => {
       await store.requestCancel(c.req.param("id"));
+      return c.json(await store.get(c.req.param("id")));
+    })
+    .post("/api/runs/:id/resume", async (c) => {
+      await store.resume(c.req.param("id"));
       return c.json(await store.get(c.req.param("id")));
     })
     .get("/api/runs/:id/log/:step", async (c) => {

@@ -36,8 +36,8 @@ export function planWith(jobs: readonly Job[]): Plan {
     taskSet: { digest: DIGEST, familyDigest: DIGEST, tasks: 10, groups: 10, train: 6, validation: 2, heldOut: 2 },
     serving: { server: "light", contextTokens: 1024, dtype: "float32", toolCallParser: "hermes" },
     jobs,
-    comparabilityKey: DIGEST,
-    estimate: { attempts: { expert: 0, rollouts: 0, evaluation: 0 }, minutes: null },
+    measurementKey: DIGEST,
+    estimate: { attempts: { expert: 0, rollouts: 0, evaluation: 0 } },
   });
   return { ...body, digest: digestJson(body) };
 }

@@ -107,7 +107,10 @@ export class ProcessScheduler {
       if ((await processesOf(key)).length === 0) return;
       await sleep(50);
     }
-    for (const pid of await processesOf(key)) signal(pid, "SIGKILL");
+    while ((await processesOf(key)).length > 0) {
+      for (const pid of await processesOf(key)) signal(pid, "SIGKILL");
+      await sleep(50);
+    }
   }
 }
 

@@ -3,7 +3,7 @@
  * store does not have: `tick` may be called by a new process at any time and goes on from there.
  */
 import type { Job } from "../../schemas/job.ts";
-import type { Run, RunStep, StepState, StepTry } from "../../schemas/run.ts";
+import type { Run, RunStep, StepTry } from "../../schemas/run.ts";
 import type { StepContext, StepExecutor, StepExecutors, StepStatus } from "./steps.ts";
 import type { RunStore } from "./store.ts";
 
@@ -34,39 +34,53 @@ export class Reconciler {
     this.#now = options.now ?? (() => new Date());
   }
 
-  /** Looks at every active run once. */
+  /** Looks at every active run once. A run that cannot be looked at is reported at the end and holds up no other. */
   async tick(): Promise<void> {
     const active = await this.#options.store.active();
-    let free =
-      this.#options.slots - active.flatMap((run) => running(run)).reduce((sum, job) => sum + this.#slots(job), 0);
-    for (const run of active) {
-      if (run.state === "cancelling") await this.#cancel(run);
-      else free = await this.#advance(run, active, free);
+    const errors: unknown[] = [];
+    const each = async (work: (run: Run) => Promise<void>) => {
+      for (const run of active) await work(run).catch((error: unknown) => errors.push(error));
+    };
+    await each((run) => (run.state === "cancelling" ? this.#cancel(run) : this.#watch(run)));
+    // Evaluations last: training is the longer way to the end, and evaluations fit beside it.
+    for (const isLate of [false, true])
+      await each((run) => this.#start(run, active, (job) => (job.kind === "evaluate") === isLate));
+    await each((run) => this.#endIfDone(run));
+    if (errors.length > 0)
+      throw new AggregateError(errors, `${errors.length} of ${active.length} runs could not be looked at`);
+  }
+
+  /** Asks every running step how it stands. */
+  async #watch(run: Run): Promise<void> {
+    for (const job of running(run)) {
+      const step = stepOf(run, job.id);
+      await this.#record(run, job, step, await this.#ask(run, job, step));
     }
   }
 
-  async #advance(run: Run, active: readonly Run[], freeSlots: number): Promise<number> {
-    let free = freeSlots;
-    const failed = () => run.steps.some((step) => step.state === "failed");
-    for (const job of run.plan.jobs) {
+  /** Starts what is ready, as far as there are slots. */
+  async #start(run: Run, active: readonly Run[], wanted: (job: Job) => boolean): Promise<void> {
+    if (run.state !== "running" || run.steps.some((step) => step.state === "failed")) return;
+    for (const job of run.plan.jobs.filter(wanted)) {
       const step = stepOf(run, job.id);
-      if (step.state === "running") {
-        const status = await this.#ask(run, job, step);
-        if ((await this.#record(run, job, step, status)) !== "running") free += this.#slots(job);
-      } else if (step.state === "pending" && !failed() && ready(run, job) && this.#due(run, job)) {
-        if (this.#slots(job) > free || this.#madeElsewhere(run, job, active)) continue;
-        const starting = { ...step, tries: step.tries + 1 };
-        const status = await this.#ask(run, job, starting);
-        if (status.kind === "waiting") {
-          await this.#record(run, job, step, status);
-          continue;
-        }
-        Object.assign(step, starting, { startedAt: step.startedAt ?? this.#now().toISOString() });
-        if ((await this.#record(run, job, step, status)) === "running") free -= this.#slots(job);
+      if (step.state !== "pending" || !ready(run, job) || !this.#due(run, job)) continue;
+      const starting = { ...step, tries: step.tries + 1 };
+      const made = (await this.#executor(job).made?.(context(run, job, starting.tries))) ?? null;
+      if (made) {
+        await this.#record(run, job, step, { kind: "succeeded", result: made });
+        continue;
       }
+      if (this.#slots(job) > this.#free(active) || this.#madeElsewhere(run, job, active)) continue;
+      const status = await this.#ask(run, job, starting);
+      if (status.kind !== "waiting")
+        Object.assign(step, starting, { startedAt: step.startedAt ?? this.#now().toISOString() });
+      await this.#record(run, job, step, status);
+      if (status.kind === "failed" && !status.restart) return;
     }
-    await this.#endIfDone(run);
-    return free;
+  }
+
+  #free(active: readonly Run[]): number {
+    return active.flatMap(running).reduce((free, job) => free - this.#slots(job), this.#options.slots);
   }
 
   /** A step whose executor throws has failed with that error; the loop goes on for all others. */
@@ -78,7 +92,7 @@ export class Reconciler {
     }
   }
 
-  async #record(run: Run, job: Job, step: RunStep, status: StepStatus): Promise<StepState> {
+  async #record(run: Run, job: Job, step: RunStep, status: StepStatus): Promise<void> {
     const now = this.#now().toISOString();
     const before = JSON.stringify(step);
     switch (status.kind) {
@@ -107,14 +121,14 @@ export class Reconciler {
       }
     }
     if (JSON.stringify(step) !== before) await this.#options.store.saveStep(run.id, step);
-    return step.state;
   }
 
   async #endIfDone(run: Run): Promise<void> {
-    if (run.steps.some((step) => step.state === "running")) return;
+    if (run.state !== "running" || run.steps.some((step) => step.state === "running")) return;
     const broken = run.steps.filter((step) => step.state === "failed");
     const now = this.#now().toISOString();
     if (broken.length > 0) {
+      await this.#endLeftovers(run);
       const error = broken.map((step) => `${step.id}: ${step.error}`).join("\n");
       await this.#options.store.setState(run.id, "failed", error, now);
     } else if (run.steps.every((step) => step.state === "succeeded")) {
@@ -123,14 +137,22 @@ export class Reconciler {
   }
 
   async #cancel(run: Run): Promise<void> {
+    await this.#endLeftovers(run);
     const now = this.#now().toISOString();
-    for (const job of run.plan.jobs) {
-      const step = stepOf(run, job.id);
-      if (step.state === "running") await this.#executor(job).cancel(context(run, job, step.tries));
+    for (const step of run.steps)
       if (step.state === "running" || step.state === "pending")
         await this.#options.store.saveStep(run.id, { ...step, state: "cancelled", endedAt: now });
-    }
     await this.#options.store.setState(run.id, "cancelled", null, now);
+  }
+
+  /** Ends what steps without a result may have started, also a start that a killed controller did not write down. */
+  async #endLeftovers(run: Run): Promise<void> {
+    for (const job of run.plan.jobs) {
+      const step = stepOf(run, job.id);
+      if (step.state === "succeeded") continue;
+      for (const tryNumber of [step.tries, step.tries + 1])
+        if (tryNumber > 0) await this.#executor(job).cancel(context(run, job, tryNumber));
+    }
   }
 
   /** Whether another run is making what this job would make. */

@@ -64,12 +64,14 @@ describe("a snapshot", () => {
     await commit(root);
     await writeFile(join(root, "a.txt"), "changed\n");
     await writeFile(join(root, "new.txt"), "new\n");
+    await writeFile(join(root, "src/b.txt"), Buffer.from([0xe9, 0x0a])); // Latin-1, no valid UTF-8
+    await execa("git", ["config", "diff.noprefix", "true"], { cwd: root });
     const packed = await packSnapshot(root);
-    expect(packed.patch?.files).toEqual(["a.txt", "new.txt"]);
+    expect(packed.patch?.files).toEqual(["a.txt", "new.txt", "src/b.txt"]);
 
     const restored = join(folder, "restored");
     await execa("git", ["clone", "-q", root, restored]);
-    await execa("git", ["apply"], { cwd: restored, input: packed.patch?.text ?? "" });
+    await execa("git", ["apply"], { cwd: restored, input: packed.patch?.bytes ?? "" });
     expect((await packSnapshot(restored)).digest).toBe(packed.digest);
   });
 

@@ -16,13 +16,21 @@ import type { Snapshot } from "../../schemas/run.ts";
 /** Left out of a snapshot where there is no git to say what is ignored. */
 const NEVER = new Set([".git", ".uplift", "node_modules", "__pycache__"]);
 
+/** A user's own taste in diffs must not change the patch's bytes. */
+const PLAIN_DIFF = [
+  "diff.noprefix=false",
+  "diff.mnemonicPrefix=false",
+  "diff.context=3",
+  "diff.algorithm=myers",
+].flatMap((setting) => ["-c", setting]);
+
 /** A packed project, not yet stored. */
 export interface PackedSnapshot {
   readonly digest: Digest;
   readonly tarball: Buffer;
   readonly files: number;
   readonly commit: string | null;
-  readonly patch: { readonly digest: Digest; readonly text: string; readonly files: readonly string[] } | null;
+  readonly patch: { readonly digest: Digest; readonly bytes: Buffer; readonly files: readonly string[] } | null;
 }
 
 /** Packs the project: every file git tracks or would track, as it is in the working tree. */
@@ -42,7 +50,7 @@ export async function storeSnapshot(packed: PackedSnapshot, store: ObjectStore):
   if (!(await store.exists(key))) await store.put(key, packed.tarball);
   const patch = packed.patch;
   const patchKey = patch && `snapshots/${shortDigest(patch.digest)}.patch`;
-  if (patch && patchKey && !(await store.exists(patchKey))) await store.put(patchKey, patch.text);
+  if (patch && patchKey && !(await store.exists(patchKey))) await store.put(patchKey, patch.bytes);
   return {
     digest: packed.digest,
     key,
@@ -84,11 +92,20 @@ async function uncommitted(root: string): Promise<PackedSnapshot["patch"]> {
     const env = { GIT_INDEX_FILE: join(scratch, "index") };
     await gitRaw(root, ["read-tree", "HEAD"], env);
     await gitRaw(root, ["add", "--all"], env);
-    const diff = ["diff", "--cached", "--no-color", "--no-ext-diff", "--no-renames", "HEAD"];
-    const text = await gitRaw(root, [...diff, "--binary"], env);
-    if (text === "") return null;
+    const diff = [
+      ...PLAIN_DIFF,
+      "diff",
+      "--cached",
+      "--no-color",
+      "--no-ext-diff",
+      "--no-textconv",
+      "--no-renames",
+      "HEAD",
+    ];
+    const bytes = await gitBytes(root, [...diff, "--binary"], env);
+    if (bytes.length === 0) return null;
     const files = splitNul(await gitRaw(root, [...diff, "--name-only", "-z"], env));
-    return { digest: digestBytes(text), text, files };
+    return { digest: digestBytes(bytes), bytes, files };
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
@@ -105,6 +122,11 @@ async function walk(root: string, folder: string): Promise<string[]> {
       }),
   );
   return found.flat();
+}
+
+async function gitBytes(cwd: string, args: readonly string[], env: Record<string, string>): Promise<Buffer> {
+  const { stdout } = await execa("git", args, { cwd, env, stripFinalNewline: false, encoding: "buffer" });
+  return Buffer.from(stdout);
 }
 
 async function gitRaw(cwd: string, args: readonly string[], env: Record<string, string> = {}): Promise<string> {

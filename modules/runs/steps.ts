@@ -30,6 +30,8 @@ export interface StepExecutor<K extends JobKind = JobKind> {
   readonly slots: number;
   /** Starts the step if it is not started, looks how it stands, returns at once. */
   advance(context: StepContext<K>): Promise<StepStatus>;
+  /** The result where it is there already, made by another run or a killed controller; it then needs no slot. */
+  made?(context: StepContext<K>): Promise<Record<string, unknown> | null>;
   /**
    * Steps of several runs that make the same thing have the same key: one makes it, the others wait and find it made.
    * Null for what belongs to one run alone.

@@ -123,6 +123,33 @@ export class RunStore {
     await this.#db.update(runs).set({ state, error, endedAt }).where(eq(runs.id, runId));
   }
 
+  /**
+   * Lets a failed or cancelled run go on: what succeeded stays, everything else is pending again and goes on from what
+   * it saved. A UserError `run-not-ended` for a run that goes on anyway or has nothing left to do.
+   */
+  async resume(runId: string): Promise<void> {
+    const run = await this.get(runId);
+    if (run.state !== "failed" && run.state !== "cancelled")
+      throw new UserError({
+        code: "run-not-ended",
+        path: runId,
+        asked: "the run is to go on",
+        found: `it is ${run.state}`,
+        allowed: "a run that has failed or was cancelled",
+        todo: "uplift runs shows how it stands",
+      });
+    await this.#db.transaction(async (tx) => {
+      for (const step of run.steps.filter(({ state }) => state !== "succeeded")) {
+        const pending = { ...step, state: "pending", error: null, endedAt: null, history: [] };
+        await tx
+          .update(steps)
+          .set({ step: pending })
+          .where(and(eq(steps.runId, runId), eq(steps.id, step.id)));
+      }
+      await tx.update(runs).set({ state: "running", error: null, endedAt: null }).where(eq(runs.id, runId));
+    });
+  }
+
   /** Asks for a run's end; the reconciler carries it out. A UserError `run-ended` where there is nothing to end. */
   async requestCancel(runId: string): Promise<void> {
     const changed = await this.#db

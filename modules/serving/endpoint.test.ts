@@ -1,8 +1,9 @@
-import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { digestBytes } from "../../schemas/digest.ts";
 import { EndpointSpec } from "../../schemas/endpoint.ts";
@@ -56,6 +57,20 @@ describe("an API key", () => {
     const text = exampleCall({ url: "http://127.0.0.1:1/v1", model: "tiny", apiKeyPath: path });
     expect(text).not.toContain(key);
     expect(text).toContain(path);
+  });
+
+  test("is in no program's arguments when that example is run, but reaches curl", async () => {
+    const path = join(root, "key");
+    const key = await ensureApiKey(path);
+    await mkdir(join(root, "bin"));
+    const report = `#!/bin/sh\nprintf '%s\\n' "$@" > "${root}/arguments"\ncat > "${root}/input"\n`;
+    await writeFile(join(root, "bin", "curl"), report, { mode: 0o755 });
+    const example = exampleCall({ url: "http://127.0.0.1:1/v1", model: "tiny", apiKeyPath: path });
+    await execa("sh", ["-c", example], { env: { PATH: `${join(root, "bin")}:${process.env.PATH}` } });
+    const given = await readFile(join(root, "arguments"), "utf8");
+    expect(given).toContain("http://127.0.0.1:1/v1/chat/completions\n-H\n@-\n");
+    expect(given).not.toContain(key);
+    expect(await readFile(join(root, "input"), "utf8")).toBe(`Authorization: Bearer ${key}`);
   });
 });
 

@@ -104,16 +104,19 @@ function notReady(endpoint: WaitReady, found: string): UserError {
   });
 }
 
-/** Commands that show a person how to use an endpoint; the key stays in its file. */
+/**
+ * Commands that show a person how to use an endpoint; the key stays in its file. Curl reads its header from the pipe: in
+ * an argument every user of the machine could see the key in the process list.
+ */
 export function exampleCall(endpoint: { url: string; model: string; apiKeyPath: string }): string {
-  const key = `"$(cat ${endpoint.apiKeyPath})"`;
   const body = JSON.stringify({
     model: endpoint.model,
     messages: [{ role: "user", content: "Set port to 80 in every file." }],
   });
   return [
-    `export OPENAI_BASE_URL=${endpoint.url} OPENAI_API_KEY=${key}`,
-    `curl $OPENAI_BASE_URL/chat/completions -H "Authorization: Bearer $OPENAI_API_KEY" -H "Content-Type: application/json" \\`,
+    `export OPENAI_BASE_URL=${endpoint.url} OPENAI_API_KEY="$(cat ${endpoint.apiKeyPath})"`,
+    `printf 'Authorization: Bearer %s' "$OPENAI_API_KEY" |`,
+    `  curl $OPENAI_BASE_URL/chat/completions -H @- -H "Content-Type: application/json" \\`,
     `  -d '${body}'`,
   ].join("\n");
 }

@@ -4,4 +4,5 @@
  * Writes API key files; asks endpoints over HTTP. Starting and ending processes is the stack's.
  */
 export { endpointName, endpointUrl, ensureApiKey, exampleCall, type WaitReady, waitReady } from "./endpoint.ts";
+export { serverCodeDigest } from "./server-code.ts";
 export { type ServingCommand, servingCommand } from "./serving-command.ts";

@@ -48,6 +48,9 @@ interface Plan {
   detours: number;
 }
 
+/** Raised whenever the expert acts otherwise; part of what names a collection of trajectories. */
+export const EXPERT_VERSION = "1";
+
 /** The chance that the expert makes no mistake in one attempt at this task. */
 export function expertSkill(task: Pick<Task, "id" | "difficulty">): number {
   const skill = SKILL[task.difficulty] ?? 0.5;

@@ -5,7 +5,7 @@
  */
 export { type CollectReport, type CollectRequest, collectTrajectories } from "./collect.ts";
 export { type EnvironmentClient, InfrastructureError } from "./environment-client.ts";
-export { actExpert, expertSkill } from "./expert.ts";
+export { actExpert, EXPERT_VERSION, expertSkill } from "./expert.ts";
 export {
   FAMILIES,
   FAMILY_FILES,

@@ -1,7 +1,7 @@
 /**
  * A platform of its own for a test: a target file with free ports and a temporary home, and the real `uplift` command.
  */
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -58,7 +58,10 @@ export async function testPlatform(): Promise<TestPlatform> {
   return platform;
 }
 
-/** Live processes whose command line or environment names a folder. */
+/**
+ * Live processes of a folder: those whose command line or environment names it, and sandboxes, which know nothing of it
+ * but have its files open.
+ */
 async function processesNaming(folder: string, pattern: RegExp): Promise<{ pid: number; command: string }[]> {
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name)).map(Number);
   const found = await Promise.all(
@@ -67,11 +70,19 @@ async function processesNaming(folder: string, pattern: RegExp): Promise<{ pid: 
         ["cmdline", "environ"].map((file) => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "")),
       );
       const text = (command ?? "").replaceAll("\0", " ").trim();
-      const ours = text.includes(folder) || (environment ?? "").includes(folder);
+      const ours =
+        text.includes(folder) ||
+        (environment ?? "").includes(folder) ||
+        (await openFiles(pid)).some((path) => path.startsWith(folder));
       return ours && pid !== process.pid && pattern.test(text) ? [{ pid, command: text }] : [];
     }),
   );
   return found.flat();
+}
+
+async function openFiles(pid: number): Promise<string[]> {
+  const descriptors = await readdir(`/proc/${pid}/fd`).catch(() => []);
+  return Promise.all(descriptors.map((name) => readlink(`/proc/${pid}/fd/${name}`).catch(() => "")));
 }
 
 /** A port nobody listens on now. */

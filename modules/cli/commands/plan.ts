@@ -8,7 +8,17 @@ import { canonicalJson } from "../../../schemas/digest.ts";
 import { renderPlan } from "../../plan/index.ts";
 import { makePlan } from "../make-plan.ts";
 import { loadTarget } from "../project.ts";
-import { example, print, type TargetOptions, withTarget } from "./options.ts";
+import {
+  example,
+  type PlanCommandOptions,
+  planOptions,
+  print,
+  type TargetOptions,
+  withPlanOptions,
+  withTarget,
+} from "./options.ts";
+
+type PlanFlags = TargetOptions & PlanCommandOptions & { readonly out?: string };
 
 /** Registers the command. */
 export function planCommand(program: Command): void {
@@ -18,8 +28,8 @@ export function planCommand(program: Command): void {
       "turn a recipe and a target into a plan: what will run, on which tasks, and what it may be compared with",
     )
     .option("-o, --out <folder>", "also write plan.json and every trainer's configuration to this folder");
-  withTarget(command).action(async (recipe: string, options: TargetOptions & { out?: string }) => {
-    const { plan } = await makePlan(recipe, await loadTarget(options.target));
+  withTarget(withPlanOptions(command)).action(async (recipe: string, options: PlanFlags) => {
+    const { plan } = await makePlan(recipe, await loadTarget(options.target), planOptions(options));
     if (options.out) {
       await mkdir(options.out, { recursive: true });
       await writeFile(join(options.out, "plan.json"), `${canonicalJson(plan)}\n`);

@@ -3,6 +3,7 @@
  */
 import type { Command } from "commander";
 import { renderLeaderboard } from "../../leaderboard/index.ts";
+import { vllmIsMissing } from "../vllm.ts";
 import { example, print, type TargetOptions, withTarget } from "./options.ts";
 import { followToTheEnd, submit, upSession } from "./train.ts";
 
@@ -17,9 +18,12 @@ export function quickstartCommand(program: Command): void {
       "train the small model with both recipes and print the leaderboard (about a quarter of an hour on 2 cores)",
     );
   withTarget(command).action(async (options: TargetOptions) => {
+    const server = (await vllmIsMissing()) ? "light" : undefined;
+    if (server && !options.json) print("vLLM can't be installed on this machine: the light server measures instead.");
     const session = await upSession(options);
     const runs = [];
-    for (const recipe of RECIPES) runs.push(await submit(session, recipe, false, options.json));
+    for (const recipe of RECIPES)
+      runs.push(await submit(session, recipe, { server }, { again: false, json: options.json }));
     await followToTheEnd(
       session,
       runs.map(({ id }) => id),

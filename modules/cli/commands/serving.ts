@@ -2,19 +2,17 @@
  * uplift serve | endpoints: a checkpoint → an OpenAI-compatible URL that ends by itself.
  */
 import type { Command } from "commander";
-import { shortDigest } from "../../../schemas/digest.ts";
-import type { ServerKind } from "../../../schemas/endpoint.ts";
 import { UserError } from "../../../schemas/error.ts";
-import { listCheckpoints } from "../../checkpoints/index.ts";
-import { exampleCall } from "../../serving/index.ts";
+import { findCheckpoint } from "../../checkpoints/index.ts";
+import { endpointName, exampleCall } from "../../serving/index.ts";
 import { EndpointHost } from "../endpoint-host.ts";
 import { live, openSession } from "../session.ts";
-import { example, print, printJson, type TargetOptions, withTarget } from "./options.ts";
+import { example, parseServer, print, printJson, type TargetOptions, withTarget } from "./options.ts";
 import { printProgress } from "./platform.ts";
 
 interface ServeOptions extends TargetOptions {
   readonly hours?: string;
-  readonly server?: ServerKind;
+  readonly server?: string;
   readonly contextTokens: string;
 }
 
@@ -22,16 +20,17 @@ interface ServeOptions extends TargetOptions {
 export function servingCommands(program: Command): void {
   const serve = program
     .command("serve <checkpoint>")
-    .description("serve a checkpoint, named by its digest or the start of it, at an OpenAI-compatible URL")
+    .description("serve a checkpoint, named by the start of its digest or by its name, at an OpenAI-compatible URL")
     .option("--hours <n>", "hours until it ends by itself; default: the target's endpointHours")
     .option("--server <kind>", "vllm or light; default: the target's server")
     .option("--context-tokens <n>", "longest prompt and answer", "1024");
   withTarget(serve).action(async (reference: string, options: ServeOptions) => {
     const session = await live(await openSession(options.target, options.json ? undefined : printProgress));
     const { engine, store, home, outputs, target } = session;
-    const checkpoint = find(await listCheckpoints(store), reference);
+    const checkpoint = await findCheckpoint(store, reference);
     const host = new EndpointHost({ engine, store, home, python: outputs.python, now: () => new Date() });
     const { apiKey: _secret, ...endpoint } = await host.open({
+      name: endpointName(checkpoint.digest),
       checkpoint,
       settings: {
         server: parseServer(options.server) ?? target.server,
@@ -80,36 +79,6 @@ export function servingCommands(program: Command): void {
     else print(`${name} is gone`);
   });
   example(remove, "endpoints rm serving-1f2e3d4c5b6a");
-}
-
-function find<T extends { digest: `sha256:${string}` | string; name: string }>(
-  all: readonly T[],
-  reference: string,
-): T {
-  const wanted = reference.replace(/^sha256:/, "");
-  const found = all.filter(({ digest }) => wanted.length >= 4 && digest.slice("sha256:".length).startsWith(wanted));
-  const [only] = found;
-  if (only && found.length === 1) return only;
-  throw new UserError({
-    code: found.length > 1 ? "checkpoint-ambiguous" : "checkpoint-unknown",
-    path: reference,
-    asked: "a checkpoint by the start of its digest",
-    found: found.length > 1 ? `${found.length} start like that` : "none starts like that",
-    allowed: all.map(({ digest, name }) => `${shortDigest(digest)} (${name})`).join(", ") || "there are no checkpoints",
-    todo: "uplift checkpoints lists them",
-  });
-}
-
-function parseServer(text: string | undefined): ServerKind | undefined {
-  if (text === undefined || text === "vllm" || text === "light") return text;
-  throw new UserError({
-    code: "option-invalid",
-    path: "--server",
-    asked: `the server "${text}"`,
-    found: "there is no such server",
-    allowed: "vllm or light",
-    todo: "use one of the two",
-  });
 }
 
 function positive(text: string, path: string): number {

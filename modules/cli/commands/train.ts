@@ -1,5 +1,5 @@
 /**
- * uplift train | attach | cancel: recipes → runs on the target, followed live. A run does not need its follower.
+ * uplift train | attach | resume | cancel: recipes → runs on the target, followed live. A run does not need its follower.
  */
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
@@ -7,24 +7,40 @@ import type { Run } from "../../../schemas/run.ts";
 import { packSnapshot, storeSnapshot } from "../../runs/index.ts";
 import { RemoteError } from "../controller-client.ts";
 import { type FollowOutput, followRuns, hasEnded } from "../follow.ts";
-import { makePlan } from "../make-plan.ts";
-import { PROJECT_DIR } from "../project.ts";
+import { makePlan, type PlanOptions } from "../make-plan.ts";
+import { loadTarget, PROJECT_DIR } from "../project.ts";
 import { type LiveSession, live, openSession } from "../session.ts";
 import { taskSetKey } from "../steps/step-tools.ts";
-import { example, print, printJson, type TargetOptions, withTarget } from "./options.ts";
+import { requireServer } from "../vllm.ts";
+import {
+  example,
+  type PlanCommandOptions,
+  planOptions,
+  print,
+  printJson,
+  type TargetOptions,
+  withPlanOptions,
+  withTarget,
+} from "./options.ts";
 import { bringUp, printProgress } from "./platform.ts";
 
-/** Registers the three commands. */
+type TrainOptions = TargetOptions & PlanCommandOptions & { readonly detach: boolean; readonly again: boolean };
+
+/** Registers the four commands. */
 export function trainCommands(program: Command): void {
   const train = program
     .command("train <recipe...>")
     .description("plan recipes, snapshot the code, submit the jobs, and follow them to the leaderboard")
     .option("-d, --detach", "submit and return", false)
     .option("--again", "start another run although the same plan with the same code is running", false);
-  withTarget(train).action(async (recipes: string[], options: TargetOptions & { detach: boolean; again: boolean }) => {
+  withTarget(withPlanOptions(train)).action(async (recipes: string[], options: TrainOptions) => {
+    const planned = planOptions(options);
+    // Every mistake in a recipe comes before anything is started.
+    const target = await loadTarget(options.target);
+    for (const recipe of recipes) await requireServer((await makePlan(recipe, target, planned)).plan);
     const session = await upSession(options);
     const runs: Run[] = [];
-    for (const recipe of recipes) runs.push(await submit(session, recipe, options.again, options.json));
+    for (const recipe of recipes) runs.push(await submit(session, recipe, planned, options));
     if (options.detach) {
       if (options.json) printJson(runs.map(({ id }) => id));
       else for (const { id } of runs) print(`Follow it with: uplift attach ${id}`);
@@ -36,13 +52,28 @@ export function trainCommands(program: Command): void {
       options.json,
     );
   });
-  example(train, "train recipes/quickstart-sft-rl.ts", "train recipes/quickstart-rl.ts --detach");
+  example(
+    train,
+    "train recipes/quickstart-sft-rl.ts",
+    "train recipes/quickstart-rl.ts --detach",
+    "train recipes/quickstart-rl.ts --validate",
+  );
 
   const attach = program.command("attach <run...>").description("follow runs that are under way");
   withTarget(attach).action(async (ids: string[], { target, json }: TargetOptions) => {
     await followToTheEnd(await live(await openSession(target)), ids, json);
   });
   example(attach, "attach quickstart-rl-20260102-150405-1a2b");
+
+  const resume = program
+    .command("resume <run>")
+    .description("let a failed or cancelled run go on: what succeeded stays, the rest goes on from what it saved");
+  withTarget(resume).action(async (id: string, options: TargetOptions) => {
+    const session = await upSession(options);
+    await session.client.resume(id);
+    await followToTheEnd(session, [id], options.json);
+  });
+  example(resume, "resume quickstart-rl-20260102-150405-1a2b");
 
   const cancel = program.command("cancel <run>").description("end a run: its jobs, its evaluations, its endpoints");
   withTarget(cancel).action(async (id: string, { target, json }: TargetOptions) => {
@@ -63,9 +94,14 @@ export async function upSession({ target, json }: TargetOptions): Promise<LiveSe
 }
 
 /** Submits one recipe; the same plan with the same code that is running already is returned instead. */
-export async function submit(session: LiveSession, recipe: string, again: boolean, quiet: boolean): Promise<Run> {
+export async function submit(
+  session: LiveSession,
+  recipe: string,
+  planned: PlanOptions,
+  { again, json: quiet }: { readonly again: boolean; readonly json: boolean },
+): Promise<Run> {
   const { client, store } = session;
-  const { plan, taskSet } = await makePlan(recipe, session.target);
+  const { plan, taskSet } = await makePlan(recipe, session.target, planned);
   const snapshot = await storeSnapshot(await packSnapshot(PROJECT_DIR), store);
   await store.put(taskSetKey({ plan }), JSON.stringify(taskSet));
   try {
@@ -77,16 +113,20 @@ export async function submit(session: LiveSession, recipe: string, again: boolea
     return run;
   } catch (error) {
     const running =
-      error instanceof RemoteError && error.code === "run-exists" ? await twinOf(session, plan.digest) : null;
+      error instanceof RemoteError && error.code === "run-exists"
+        ? await twinOf(session, plan.digest, snapshot.digest)
+        : null;
     if (!running) throw error;
     if (!quiet) print(`This plan with this code is running as ${running.id}; following it (--again starts another)`);
     return running;
   }
 }
 
-async function twinOf({ client }: LiveSession, planDigest: string): Promise<Run | null> {
+async function twinOf({ client }: LiveSession, planDigest: string, snapshotDigest: string): Promise<Run | null> {
   const { runs } = await client.runs(0, 200);
-  const twin = runs.find((run) => run.state === "running" && run.planDigest === planDigest);
+  const twin = runs.find(
+    (run) => run.state === "running" && run.planDigest === planDigest && run.snapshotDigest === snapshotDigest,
+  );
   return twin ? client.run(twin.id) : null;
 }
 

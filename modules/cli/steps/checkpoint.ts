@@ -5,20 +5,16 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Job } from "../../../schemas/job.ts";
-import type { Message } from "../../../schemas/message.ts";
+import type { Message, Tool, ToolCall } from "../../../schemas/message.ts";
 import type { Run } from "../../../schemas/run.ts";
-import type { TaskSet } from "../../../schemas/task.ts";
-import { findComplete, folderOf, publishCheckpoint, verifyStep } from "../../checkpoints/index.ts";
-import type { StepContext, StepExecutor } from "../../runs/index.ts";
+import { type CompleteStep, findComplete, folderOf, publishCheckpoint, verifyStep } from "../../checkpoints/index.ts";
+import type { StepContext, StepExecutor, StepStatus } from "../../runs/index.ts";
 import { familyEntry, loadFamily } from "../../tasks/index.ts";
 import { pythonEnvironment } from "../../trainers/index.ts";
 import { baseModelFolder } from "../project.ts";
-import { followProcess, processKey, type StepTools, taskSetOf } from "./step-tools.ts";
+import { followProcess, processKey, type StepTools } from "./step-tools.ts";
 
 type CheckpointJob = Extract<Job, { kind: "checkpoint" }>;
-
-/** Conversations the rendering probe is made of. */
-const PROBED_TASKS = 3;
 
 /** The executor. */
 export function checkpoint(tools: StepTools): StepExecutor<"checkpoint"> {
@@ -27,81 +23,70 @@ export function checkpoint(tools: StepTools): StepExecutor<"checkpoint"> {
     sharedKey: () => null,
     async advance(context) {
       const { run, job } = context;
-      const source = await sourceOf(tools, context);
-      if (source.kind !== "ready") return source.status;
-      const modelDir = join(tools.layout.output(run.id, job.id), "model");
-      return followProcess(tools, context, {
-        process: async () => {
-          const conversations = `${modelDir}.conversations.json`;
-          await mkdir(tools.layout.output(run.id, job.id), { recursive: true });
-          await writeFile(conversations, JSON.stringify(await probeConversations(await taskSetOf(tools, run))));
-          return {
-            command: tools.python,
-            args: [
-              ...["-m", "uplift_trl", ...source.args, "--output", modelDir],
-              ...["--probe-conversations", conversations],
-            ],
-            env: pythonEnvironment(await tools.codeOf(run), tools.threads),
-            cwd: tools.layout.output(run.id, job.id),
-          };
-        },
-        progress: async () => null,
-        done: async () => {
-          const made = await publishCheckpoint({
-            modelDir,
-            store: tools.store,
-            name: job.name,
-            stage: job.stage,
-            step: job.step,
-            runId: job.train === null ? null : run.id,
-            parent: source.parent,
-            base: source.base,
-            now: tools.now,
-          });
-          return { kind: "succeeded", result: { checkpoint: made.digest, name: made.name } };
-        },
-      });
+      const output = tools.layout.output(run.id, job.id);
+      const modelDir = join(output, "model");
+      const step = job.train === null ? null : await completeStep(tools.layout.output(run.id, job.train), job.step);
+      return (
+        notReady(run, job, step) ??
+        followProcess(tools, context, {
+          process: async () => {
+            const conversations = join(output, "conversations.json");
+            await mkdir(output, { recursive: true });
+            await writeFile(conversations, JSON.stringify(await probeConversations(run.plan.recipe.tasks.family)));
+            return {
+              command: tools.python,
+              args: [
+                ...["-m", "uplift_trl", ...(await modelArguments(tools, context, step))],
+                ...["--output", modelDir, "--probe-conversations", conversations],
+              ],
+              env: pythonEnvironment(await tools.codeOf(run), tools.threads),
+              cwd: output,
+            };
+          },
+          progress: async () => null,
+          done: async () => {
+            const { name, stage } = job;
+            const made = await publishCheckpoint({
+              ...{ modelDir, store: tools.store, name, stage, step: job.step, now: tools.now },
+              ...(await lineageOf(tools, context)),
+            });
+            return { kind: "succeeded", result: { checkpoint: made.digest, name: made.name } };
+          },
+        })
+      );
     },
     cancel: (context) => tools.scheduler.cancel(processKey(context)),
   };
 }
 
-type Source =
-  | {
-      readonly kind: "ready";
-      readonly args: readonly string[];
-      readonly parent: string | null;
-      readonly base: string | null;
-    }
-  | { readonly kind: "not-ready"; readonly status: Awaited<ReturnType<StepExecutor["advance"]>> };
+async function completeStep(output: string, step: number): Promise<CompleteStep | null> {
+  const { complete } = await findComplete(output);
+  return complete.find((found) => found.step === step) ?? null;
+}
 
-/** Where the weights come from: the base model's folder, or a complete step of the trainer this job waits for. */
-async function sourceOf(tools: StepTools, context: StepContext<"checkpoint">): Promise<Source> {
-  const { run, job } = context;
-  if (job.train === null) {
-    const folder = await baseModelFolder(run.plan.recipe.model, await tools.codeOf(run));
-    return { kind: "ready", args: ["import", "--model", folder], parent: null, base: null };
-  }
-  const { complete } = await findComplete(tools.layout.output(run.id, job.train));
-  const found = complete.find(({ step }) => step === job.step);
-  if (!found) {
-    const trainer = run.steps.find(({ id }) => id === job.train)?.state;
-    if (trainer === "running") return { kind: "not-ready", status: { kind: "waiting", why: null } };
-    return {
-      kind: "not-ready",
-      status: { kind: "failed", error: `${job.train} ended without saving step ${job.step}`, restart: false },
-    };
-  }
-  await verifyStep(found);
-  const trainJob = trainerOf(run, job);
-  const parent = await tools.checkpoint(String(context.resultOf(trainJob.startFrom).checkpoint));
-  const parentDir = await folderOf(parent, tools.store);
-  return {
-    kind: "ready",
-    args: ["merge", "--base", parentDir, "--adapter", found.dir],
-    parent: parent.digest,
-    base: parent.base,
-  };
+/** The digests a checkpoint's record names beside its own: what its training started from, and the root of that. */
+async function lineageOf(tools: StepTools, { run, job, resultOf }: StepContext<"checkpoint">) {
+  if (job.train === null) return { runId: null, parent: null, base: null };
+  const parent = await tools.checkpoint(String(resultOf(trainerOf(run, job).startFrom).checkpoint));
+  return { runId: run.id, parent: parent.digest, base: parent.base };
+}
+
+/** What makes the full model: a copy of the base, or its merge with a complete adapter, both verified first. */
+async function modelArguments(tools: StepTools, context: StepContext<"checkpoint">, step: CompleteStep | null) {
+  const { run, job, resultOf } = context;
+  if (step === null)
+    return ["import", "--model", await baseModelFolder(run.plan.recipe.model, await tools.codeOf(run))];
+  await verifyStep(step);
+  const parent = await tools.checkpoint(String(resultOf(trainerOf(run, job).startFrom).checkpoint));
+  return ["merge", "--base", await folderOf(parent, tools.store), "--adapter", step.dir];
+}
+
+/** Why a trainer's step cannot be merged now; null when it can. */
+function notReady(run: Run, job: CheckpointJob, step: CompleteStep | null): StepStatus | null {
+  if (job.train === null || step !== null) return null;
+  const trainer = run.steps.find(({ id }) => id === job.train)?.state;
+  if (trainer === "running" || trainer === "pending") return { kind: "waiting", why: null };
+  return { kind: "failed", error: `${job.train} ended without saving step ${job.step}`, restart: false };
 }
 
 function trainerOf(run: Run, job: CheckpointJob) {
@@ -110,39 +95,36 @@ function trainerOf(run: Run, job: CheckpointJob) {
   return found;
 }
 
+/** What templates and JSON encoders are known to treat differently: quotes, markup, accents, a backslash, line ends. */
+const AWKWARD = 'a.conf: port=42\nb.conf: "x" <é> \\n';
+
 /**
- * Conversations of the run's own tasks, in every shape an attempt has: a first prompt, an answer with a tool call, a
- * tool's result with the characters that templates and JSON encoders treat differently.
+ * A conversation in every shape an attempt has, cut after each turn the model answers to: a prompt, a tool call, text
+ * with two calls at once, a second question. Made of the family alone, so that the same model has the same probe.
  */
-async function probeConversations(taskSet: TaskSet): Promise<{ messages: Message[]; tools: unknown }[]> {
-  const { family } = await loadFamily(familyEntry(taskSet.family.name).dir);
-  const [tool] = family.tools;
-  if (!tool) throw new Error(`family ${family.name} has no tool`);
-  const call = JSON.stringify(Object.fromEntries(tool.function.parameters.required.map((name) => [name, "port"])));
-  return taskSet.splits.train.slice(0, PROBED_TASKS).flatMap((id) => {
-    const prompt: Message = { role: "user", content: taskSet.tasks.find((task) => task.id === id)?.prompt ?? id };
-    const turn: Message[] = [
-      {
-        role: "assistant",
-        content: "",
-        tool_calls: [
-          {
-            id: "call_1",
-            type: "function",
-            function: { name: tool.function.name, arguments: call.replace(/":"/g, '": "').replace(/","/g, '", "') },
-          },
-        ],
-      },
-      {
-        role: "tool",
-        tool_call_id: "call_1",
-        name: tool.function.name,
-        content: 'a.conf: port=42\nb.conf: "x" <é> \\n',
-      },
-    ];
-    return [
-      { messages: [prompt], tools: family.tools },
-      { messages: [prompt, ...turn], tools: family.tools },
-    ];
-  });
+async function probeConversations(family: string): Promise<{ messages: Message[]; tools: Tool[] }[]> {
+  const { tools, description } = (await loadFamily(familyEntry(family).dir)).family;
+  const [first, last] = [tools[0], tools.at(-1)];
+  if (!first || !last) throw new Error(`family ${family} has no tool`);
+  const messages: Message[] = [
+    { role: "user", content: description },
+    { role: "assistant", content: "", tool_calls: [callOf(first, "call_1", "port")] },
+    { role: "tool", tool_call_id: "call_1", name: first.function.name, content: AWKWARD },
+    {
+      role: "assistant",
+      content: "One moment.",
+      tool_calls: [callOf(last, "call_2", 'say "é"'), callOf(first, "call_3", "b\\n")],
+    },
+    { role: "tool", tool_call_id: "call_2", name: last.function.name, content: "none" },
+    { role: "tool", tool_call_id: "call_3", name: first.function.name, content: "error: no line" },
+    { role: "assistant", content: "Done." },
+    { role: "user", content: 'And "again"?' },
+  ];
+  return [1, 3, 6, 8].map((end) => ({ messages: messages.slice(0, end), tools }));
+}
+
+/** A call with every required argument set to one text, as a server writes it: a space after each colon and comma. */
+function callOf(tool: Tool, id: string, text: string): ToolCall {
+  const members = tool.function.parameters.required.map((name) => `${JSON.stringify(name)}: ${JSON.stringify(text)}`);
+  return { id, type: "function", function: { name: tool.function.name, arguments: `{${members.join(", ")}}` } };
 }

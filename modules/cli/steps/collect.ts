@@ -4,6 +4,7 @@
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { z } from "zod";
 import { digestJson } from "../../../schemas/digest.ts";
 import type { Job } from "../../../schemas/job.ts";
 import type { Run } from "../../../schemas/run.ts";
@@ -20,9 +21,17 @@ export function trajectoriesFile(tools: StepTools, run: Run): string {
   return join(tools.layout.collection(collectionKey(run, job)), "trajectories.jsonl");
 }
 
+/** Written when every trajectory is there; says how many. */
+function markerOf(tools: StepTools, run: Run, job: CollectJob): string {
+  return join(tools.layout.collection(collectionKey(run, job)), "complete.json");
+}
+
+const Counts = z.object({ trajectories: z.number(), passed: z.number(), infrastructure: z.number() });
+
 function collectionKey(run: Run, job: CollectJob) {
   const { taskSet } = run.plan;
-  return digestJson({ taskSet: taskSet.digest, splits: job.splits, attempts: job.attempts, seed: job.seed });
+  const { expert, splits, attempts, seed } = job;
+  return digestJson({ taskSet: taskSet.digest, expert, splits, attempts, seed });
 }
 
 /** The executor. */
@@ -30,12 +39,13 @@ export function collect(tools: StepTools): StepExecutor<"collect"> {
   return {
     slots: 1,
     sharedKey: ({ run, job }) => `collect ${collectionKey(run, job)}`,
+    async made({ run, job }) {
+      const made = await readFile(markerOf(tools, run, job), "utf8").catch(() => null);
+      return made === null ? null : Counts.parse(JSON.parse(made));
+    },
     async advance(context) {
       const { run, job } = context;
       const file = trajectoriesFile(tools, run);
-      const marker = join(tools.layout.collection(collectionKey(run, job)), "complete");
-      const made = await readFile(marker, "utf8").catch(() => null);
-      if (made) return { kind: "succeeded", result: JSON.parse(made) };
       const { train, heldOut, validation } = run.plan.taskSet;
       const size = { train, validation, "held-out": heldOut };
       const total = job.splits.reduce((sum, split) => sum + size[split], 0) * job.attempts;
@@ -72,7 +82,7 @@ export function collect(tools: StepTools): StepExecutor<"collect"> {
             passed: count("passed"),
             infrastructure: count("infrastructure"),
           };
-          await writeFile(marker, JSON.stringify(result));
+          await writeFile(markerOf(tools, run, job), JSON.stringify(result));
           return { kind: "succeeded", result };
         },
       });

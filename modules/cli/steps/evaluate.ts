@@ -3,13 +3,16 @@
  * Runs inside the controller; killed at any moment, the next start goes on from the attempts that have ended.
  */
 import type { Checkpoint } from "../../../schemas/checkpoint.ts";
+import { digestJson } from "../../../schemas/digest.ts";
 import { UserError } from "../../../schemas/error.ts";
 import { Evaluation, type Lineage } from "../../../schemas/evaluation.ts";
 import type { Progress, Run } from "../../../schemas/run.ts";
 import { readProbe } from "../../checkpoints/index.ts";
 import { evaluate as evaluateModel, planEvaluation } from "../../evaluation/index.ts";
 import type { StepContext, StepExecutor, StepStatus } from "../../runs/index.ts";
+import { serverCodeDigest } from "../../serving/index.ts";
 import type { EndpointHost } from "../endpoint-host.ts";
+import { PROJECT_DIR } from "../project.ts";
 import { selectionOf } from "./select.ts";
 import { type StepTools, taskSetOf } from "./step-tools.ts";
 
@@ -21,8 +24,8 @@ export function evaluationKey(id: string): string {
 /** Codes of UserErrors that say something around the evaluation broke. */
 const OUTAGES = new Set(["evaluation-infrastructure", "endpoint-not-ready", "service-start-failed", "stack-busy"]);
 
-/** How the purpose of an evaluation's own endpoint starts. */
-const PURPOSE = "evaluation of";
+/** Purpose of a step's own endpoint; a killed controller's endpoint is found again by it. */
+const purposeOf = (runId: string, jobId: string) => `${jobId} of ${runId}`;
 
 /** One evaluation under way in this process. */
 interface Underway {
@@ -59,8 +62,12 @@ export function evaluate(tools: StepTools, endpoints: EndpointHost, endpointHour
 
   return {
     slots: 1,
-    sharedKey: ({ run: owner, job }) =>
-      job.checkpoint === "base" ? `evaluate ${owner.plan.baseModel.digest} ${owner.plan.comparabilityKey}` : null,
+    // At least as coarse as the evaluation's id: what could be the same evaluation is never made twice at once.
+    sharedKey: ({ run: owner, job, resultOf }) => {
+      const { recipe, serving, taskSet } = owner.plan;
+      const conditions = digestJson({ preset: recipe.evaluation, serving, taskSet: taskSet.digest });
+      return `evaluate ${resultOf(job.checkpoint).checkpoint} ${conditions}`;
+    },
     async advance(context) {
       const key = keyOf(context);
       const why = underway.has(key) ? null : await tools.environmentOutage();
@@ -76,6 +83,7 @@ export function evaluate(tools: StepTools, endpoints: EndpointHost, endpointHour
       entry?.abort.abort();
       await entry?.finished;
       underway.delete(keyOf(context));
+      await endpoints.closePurpose(purposeOf(context.run.id, context.job.id));
     },
   };
 }
@@ -90,6 +98,7 @@ async function run(
   const checkpoint = await tools.checkpoint(String(resultOf(job.checkpoint).checkpoint));
   const [taskSet, selection] = await Promise.all([taskSetOf(tools, owner), selectionOf(tools, owner)]);
   const { recipe, serving, taskSet: taskSetSummary } = owner.plan;
+  const serverCode = await serverCodeDigest(serving.server, PROJECT_DIR);
   const planned = await planEvaluation({
     checkpoint,
     environmentsUrl: tools.environmentsUrl,
@@ -97,6 +106,7 @@ async function run(
     heldOutIds: selection.heldOut,
     preset: recipe.evaluation,
     serving,
+    serverCode,
   });
   const summary = { evaluation: planned.id, checkpoint: checkpoint.digest };
   if (await tools.store.exists(evaluationKey(planned.id))) {
@@ -107,9 +117,10 @@ async function run(
   report({ done: 0, total: 0, unit: "attempts", note: "starting the endpoint", etaSeconds: null });
   const probe = await readProbe(checkpoint, tools.store);
   const endpoint = await endpoints.open({
+    name: planned.id.replace("eval-", "serving-"),
     checkpoint,
     settings: serving,
-    purpose: `${PURPOSE} ${job.checkpoint} for ${owner.id}`,
+    purpose: purposeOf(owner.id, job.id),
     hours: endpointHours,
   });
   try {
@@ -125,6 +136,7 @@ async function run(
       heldOutIds: selection.heldOut,
       preset: recipe.evaluation,
       serving,
+      serverCode,
       lineage: lineageOf(owner, checkpoint),
       progressFile: tools.layout.evaluationProgress(planned.id),
       store: tools.store,
@@ -142,7 +154,7 @@ async function run(
     await tools.store.put(evaluationKey(planned.id), JSON.stringify(evaluation));
     return { ...summary, ...scoreOf(evaluation) };
   } finally {
-    await endpoints.closeIf(endpoint.name, (purpose) => purpose.startsWith(PURPOSE));
+    await endpoints.close(endpoint.name);
   }
 }
 

@@ -19,6 +19,7 @@ import { type StepTools, taskSetOf } from "./step-tools.ts";
 
 const Selection = z.object({
   rlTasks: z.array(z.string()),
+  /** Tasks to evaluate on: held-out ones, or validation ones while settings are tuned. */
   heldOut: z.array(z.string()),
   /** Held-out tasks the expert never solved: no score on them would mean anything. */
   heldOutDropped: z.array(z.string()),
@@ -44,7 +45,7 @@ export function select(tools: StepTools): StepExecutor<"select"> {
       const rates = passRates(all);
       const trainable = all.filter(({ taskId }) => train.has(taskId));
       const rl = chooseRlTasks(passRates(trainable), job.rl);
-      const heldOut = heldOutSolvable(taskSet.splits["held-out"], rates);
+      const heldOut = heldOutSolvable(taskSet.splits[job.evaluated], rates);
       await mkdir(tools.layout.run(run.id), { recursive: true });
       let sft: Selection["sft"] = null;
       if (job.sft) {

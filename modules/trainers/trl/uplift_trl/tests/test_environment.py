@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import unittest
 from collections.abc import Callable
@@ -111,12 +112,15 @@ class BatchTest(WithService):
         return [[8, EOS] if 9 in row else [7, EOS] for row in conversations]
 
     def test_a_batch_is_created_called_and_graded_at_the_same_time(self) -> None:
-        service = self.serve()
-        started = time.monotonic()
-        played = self.rollouts(service, 32).play(["task"] * 32, [[1, 2]] * 32, self.call_then_stop)
-        # One after another, 96 requests of 50 ms take 4.8 s.
-        self.assertLess(time.monotonic() - started, 2.5)
-        self.assertGreater(service.most_at_once, 8)
+        # Nobody is answered before all 32 have asked the same: one after another, none ever would be.
+        together = {kind: threading.Barrier(32, timeout=60) for kind in ("attempts", "tool-calls", "grade")}
+
+        def answer(_method: str, path: str, _body: dict) -> None:
+            together[path.rsplit("/", 1)[-1]].wait()
+
+        service = self.serve(answer)
+        played = self.rollouts(service, 32, seconds=60).play(["task"] * 32, [[1, 2]] * 32, self.call_then_stop)
+        self.assertEqual(service.most_at_once, 32)
         self.assertEqual({one.reward for one in played}, {1.0})
         self.assertEqual(played[0].tokens, [7, EOS, 9, 8, EOS])
         self.assertEqual(played[0].mask, [1, 1, 0, 1, 1])
@@ -155,6 +159,19 @@ class BatchTest(WithService):
         service = self.serve()
         played = self.rollouts(service, 1, max_turns=3).play(["a"], [[1]], lambda rows: [[7, EOS] for _ in rows])
         self.assertEqual((played[0].turns, played[0].reward), (3, 1.0))
+
+    def test_the_calls_of_the_last_turn_are_carried_out_before_the_grade(self) -> None:
+        service = self.serve()
+        self.rollouts(service, 1, max_turns=3).play(["a"], [[1]], lambda rows: [[7, EOS] for _ in rows])
+        asked = [path.rsplit("/", 1)[-1] for _, path in service.seen]
+        self.assertEqual(asked, ["attempts", "tool-calls", "tool-calls", "tool-calls", "grade"])
+
+    def test_a_turn_cut_at_its_limit_has_its_calls_not_carried_out_and_ends_the_attempt(self) -> None:
+        service = self.serve()
+        played = self.rollouts(service, 1).play(["a"], [[1]], lambda rows: [[7] for _ in rows])
+        asked = [path.rsplit("/", 1)[-1] for _, path in service.seen]
+        self.assertEqual(asked, ["attempts", "grade"])
+        self.assertEqual((played[0].turns, played[0].reward, played[0].mask), (1, 1.0, [1]))
 
     def test_groups_in_which_all_rewards_are_the_same_are_counted(self) -> None:
         service = self.serve()
