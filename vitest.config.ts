@@ -6,7 +6,7 @@ const SERVICES = [
   "modules/tasks/{collect-service,expert,main}.test.ts",
   "modules/tasks/repo-chores/grader.test.ts",
   "modules/cluster/local-process.test.ts",
-  "modules/evaluation/evaluate.test.ts",
+  "modules/evaluation/{evaluate,infrastructure,interruption,model-mistakes,outages}.test.ts",
   "modules/leaderboard/{app,store}.test.ts",
   "modules/runs/{app,process-scheduler,reconciler}.test.ts",
   "modules/stores/database.test.ts",

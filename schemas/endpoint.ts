@@ -9,7 +9,7 @@ import { Digest } from "./digest.ts";
 export const ServerKind = z.enum(["vllm", "light"]);
 export type ServerKind = z.infer<typeof ServerKind>;
 
-/** Everything that decides what an endpoint answers; its digest is part of every comparability key. */
+/** What decides, with the server's own code and version, what an endpoint answers; part of every comparability key. */
 export const ServingSettings = z.strictObject({
   server: ServerKind,
   /** Longest prompt + answer, tokens. */

@@ -9,8 +9,9 @@ afterEach(() => new Promise((resolve) => (server ? server.close(resolve) : resol
 
 function serve(status: number, body: string, headers: Record<string, string> = {}, port = 0): Promise<string> {
   return new Promise((resolve) => {
-    server = createServer((_request, response) => response.writeHead(status, headers).end(body));
-    server.listen(port, "127.0.0.1", () => resolve(`http://127.0.0.1:${(server?.address() as AddressInfo).port}`));
+    const started = createServer((_request, response) => response.writeHead(status, headers).end(body));
+    started.listen(port, "127.0.0.1", () => resolve(`http://127.0.0.1:${(started.address() as AddressInfo).port}`));
+    server = started;
   });
 }
 

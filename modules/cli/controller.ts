@@ -12,7 +12,8 @@ import { UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Run } from "../../schemas/run.ts";
 import { findCheckpoint, listCheckpoints } from "../checkpoints/index.ts";
-import { leaderboardApp, migrations as leaderboardMigrations } from "../leaderboard/index.ts";
+import { sameSiteOnly } from "../dashboard/index.ts";
+import { apiNotFound, leaderboardApp, migrations as leaderboardMigrations } from "../leaderboard/index.ts";
 import {
   Layout,
   ProcessScheduler,
@@ -88,11 +89,17 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const reconciler = new Reconciler({ store: runs, executors, slots: options.slots });
 
   const app = new Hono()
+    .use(sameSiteOnly)
+    .onError((error, c) => {
+      log.error({ err: error }, "a request failed");
+      return c.json({ error: { code: "defect", message: error.message, infrastructure: true } }, 500);
+    })
     .get("/health", (c) => c.json({ status: "ok" }))
     .get("/api/checkpoints", async (c) => c.json({ checkpoints: await listCheckpoints(store) }))
     .get("/api/endpoints", async (c) => c.json({ endpoints: await engine.listEndpoints() }))
     .route("/", runsApp({ store: runs, layout }))
     .route("/", leaderboardApp({ db: database.db, store }))
+    .all("/api/*", apiNotFound)
     .route("/", dashboard({ runs, layout, db: database.db, store, engine }));
   const server = await listen(app, options.port);
   log.info({ port: options.port }, "controller ready");

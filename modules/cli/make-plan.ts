@@ -19,24 +19,24 @@ export interface PlannedRecipe {
   readonly taskSet: TaskSet;
 }
 
-/** What of a plan is not in the recipe: the tasks that are evaluated, and the server if it is not the target's. */
+/** What may be said beside a recipe: the tasks that are evaluated, and another server than the recipe's or target's. */
 export interface PlanOptions {
   readonly split?: EvaluatedSplit;
   readonly server?: ServerKind;
 }
 
 /** Plans one recipe file on a target. */
-export async function makePlan(file: string, onTarget: Target, options: PlanOptions = {}): Promise<PlannedRecipe> {
-  const target = options.server ? { ...onTarget, server: options.server } : onTarget;
+export async function makePlan(file: string, target: Target, options: PlanOptions = {}): Promise<PlannedRecipe> {
   const loaded = await loadRecipe(file);
-  const recipe = parseRecipe(loaded.recipe, file);
+  const written = parseRecipe(loaded.recipe, file);
+  const recipe = { ...written, server: options.server ?? written.server };
   const { family, seed, tasks, heldOut, validation } = recipe.tasks;
   const [taskSet, baseModel] = await Promise.all([
     buildTaskSet({ family, seed, tasks, heldOut, validation }),
     describeBaseModel(recipe.model),
   ]);
   const plan = compilePlan({
-    recipe: loaded.recipe,
+    recipe,
     file,
     defaultName: loaded.name,
     target,

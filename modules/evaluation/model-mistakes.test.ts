@@ -45,7 +45,7 @@ describe("what a model does wrong is a graded answer:", () => {
     expect(result).toMatchObject({ outcome: { kind: "failed" }, malformedToolCalls: 1 });
   });
 
-  test("a tool call that is not JSON, which world.servers pass on as text", async () => {
+  test("a tool call that is not JSON, which servers pass on as text", async () => {
     const result = await single(() => ({ content: '<tool_call>\n{"name": "solve", "argu', cut: true }));
     expect(result).toMatchObject({
       outcome: {

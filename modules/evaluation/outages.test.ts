@@ -59,7 +59,10 @@ describe("waiting for the services of an evaluation", () => {
 
   test("is one wait for all who wait at the same time", async () => {
     let asked = 0;
-    endpoint.health = () => ({ status: (asked += 1) > 5 ? 200 : 503 });
+    endpoint.health = () => {
+      asked += 1;
+      return { status: asked > 5 ? 200 : 503 };
+    };
     await Promise.all(Array.from({ length: 16 }, () => outages.over()));
     expect(asked).toBe(6);
   });

@@ -9,7 +9,7 @@ import { InfrastructureFailure } from "./failures.ts";
 import { jsonClient } from "./http.ts";
 
 /** How long a service may be away, seconds: longer than either needs to be started again. */
-export const OUTAGE_SECONDS = 120;
+const OUTAGE_SECONDS = 120;
 /** A health check that takes longer has failed. */
 const CHECK_SECONDS = 5;
 const PAUSE_MILLISECONDS = 1000;

@@ -95,6 +95,18 @@ describe("the runs API", () => {
     expect((await app.request("/api/runs?limit=100000")).status).toBe(422);
   });
 
+  it("lists runs that another version wrote, says so when asked for one, and goes on with all others", async () => {
+    await submit("run-a");
+    await client.query(`update runs set plan = plan - 'measurementKey'`);
+    await submit("run-b");
+    const list = (await (await app.request("/api/runs")).json()) as { runs: Run[] };
+    expect(list.runs.map(({ id }) => id)).toEqual(["run-b", "run-a"]);
+    const old = await app.request("/api/runs/run-a");
+    expect([old.status, await codeOf(old)]).toEqual([410, "run-unreadable"]);
+    const { runs, unreadable } = await store.active();
+    expect([runs.map(({ id }) => id), unreadable.length]).toEqual([["run-b"], 1]);
+  });
+
   it("cancels a running run once and says that an ended one has ended", async () => {
     await submit("run-a");
     const cancelled = Run.parse(await (await app.request("/api/runs/run-a/cancel", { method: "POST" })).json());

@@ -36,9 +36,10 @@ const Page = z.object({
 });
 
 /** HTTP status of each of this module's error codes; anything else a user did wrong is a 422. */
-const STATUS: Readonly<Record<string, 404 | 409>> = {
+const STATUS: Readonly<Record<string, 404 | 409 | 410>> = {
   "run-unknown": 404,
   "step-unknown": 404,
+  "run-unreadable": 410,
   "run-exists": 409,
   "run-ended": 409,
   "run-not-ended": 409,
@@ -66,7 +67,7 @@ export function runsApp(options: { readonly store: RunStore; readonly layout: La
       const submission = Submission.parse(await c.req.json());
       const { digest, ...body } = submission.plan;
       if (digestJson(body) !== digest) throw planDiffers(digest);
-      const twin = (await store.active()).find(
+      const twin = (await store.active()).runs.find(
         (run) =>
           run.id !== submission.id &&
           run.state === "running" &&

@@ -36,8 +36,8 @@ export class Reconciler {
 
   /** Looks at every active run once. A run that cannot be looked at is reported at the end and holds up no other. */
   async tick(): Promise<void> {
-    const active = await this.#options.store.active();
-    const errors: unknown[] = [];
+    const { runs: active, unreadable } = await this.#options.store.active();
+    const errors: unknown[] = [...unreadable];
     const each = async (work: (run: Run) => Promise<void>) => {
       for (const run of active) await work(run).catch((error: unknown) => errors.push(error));
     };
@@ -47,7 +47,10 @@ export class Reconciler {
       await each((run) => this.#start(run, active, (job) => (job.kind === "evaluate") === isLate));
     await each((run) => this.#endIfDone(run));
     if (errors.length > 0)
-      throw new AggregateError(errors, `${errors.length} of ${active.length} runs could not be looked at`);
+      throw new AggregateError(
+        errors,
+        `${errors.length} of ${active.length + unreadable.length} runs could not be looked at`,
+      );
   }
 
   /** Asks every running step how it stands. */

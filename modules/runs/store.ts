@@ -2,10 +2,10 @@
  * Run store: runs and their steps in the database. The whole state of the controller is here: a new process reads it
  * and goes on.
  */
-import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
+import { and, asc, desc, eq, getTableColumns, inArray, sql } from "drizzle-orm";
 import { integer, jsonb, type PgDatabase, type PgQueryResultHKT, pgTable, primaryKey, text } from "drizzle-orm/pg-core";
 import { UserError } from "../../schemas/error.ts";
-import { Run, type RunState, type RunStep, type RunSummary } from "../../schemas/run.ts";
+import { Run, type RunState, type RunStep, RunSummary } from "../../schemas/run.ts";
 
 /** A database by any of drizzle's Postgres drivers. */
 export type Database = PgDatabase<PgQueryResultHKT>;
@@ -77,38 +77,54 @@ export class RunStore {
         allowed: "an id that `uplift runs` lists",
         todo: "check the id",
       });
-    const own = await this.#db.select().from(steps).where(eq(steps.runId, id)).orderBy(asc(steps.position));
-    return Run.parse({ ...row, steps: own.map(({ step }) => step) });
+    const run = Run.safeParse({ ...row, steps: await this.#stepsOf(id) });
+    if (run.success) return run.data;
+    throw new UserError({
+      code: "run-unreadable",
+      path: id,
+      asked: "the record of this run",
+      found: `another version of Uplift wrote it (${run.error.issues.map((issue) => issue.path.join(".")).join(", ")})`,
+      allowed: "runs of this version; older ones are listed, and their rows stay on the leaderboard",
+      todo: "look at it with the version that made it, or start the recipe again",
+    });
   }
 
-  /** Runs that the reconciler has to look after, oldest first. */
-  async active(): Promise<Run[]> {
+  async #stepsOf(id: string): Promise<unknown[]> {
+    const own = await this.#db.select().from(steps).where(eq(steps.runId, id)).orderBy(asc(steps.position));
+    return own.map(({ step }) => step);
+  }
+
+  /** Runs that the reconciler has to look after, oldest first, and what is wrong with those that cannot be read. */
+  async active(): Promise<{ runs: Run[]; unreadable: UserError[] }> {
     const rows = await this.#db
       .select({ id: runs.id })
       .from(runs)
       .where(inArray(runs.state, ["running", "cancelling"]))
       .orderBy(asc(runs.createdAt), asc(runs.id));
-    return Promise.all(rows.map(({ id }) => this.get(id)));
+    const found: { runs: Run[]; unreadable: UserError[] } = { runs: [], unreadable: [] };
+    for (const { id } of rows) {
+      try {
+        found.runs.push(await this.get(id));
+      } catch (error) {
+        if (!(error instanceof UserError)) throw error;
+        found.unreadable.push(error);
+      }
+    }
+    return found;
   }
 
-  /** Newest first. */
+  /** Newest first; of a plan only its digest is read, so that runs of other versions are listed too. */
   async list(offset: number, limit: number): Promise<{ runs: RunSummary[]; total: number }> {
     const [count] = await this.#db.select({ total: sql<number>`count(*)::int` }).from(runs);
+    const { plan, snapshot, ...columns } = getTableColumns(runs);
     const rows = await this.#db
-      .select({ id: runs.id })
+      .select({ ...columns, planDigest: sql`${plan}->>'digest'`, snapshotDigest: sql`${snapshot}->>'digest'` })
       .from(runs)
       .orderBy(desc(runs.createdAt), desc(runs.id))
       .limit(limit)
       .offset(offset);
-    const found = await Promise.all(rows.map(({ id }) => this.get(id)));
-    return {
-      runs: found.map(({ plan, snapshot, ...run }) => ({
-        ...run,
-        planDigest: plan.digest,
-        snapshotDigest: snapshot.digest,
-      })),
-      total: count?.total ?? 0,
-    };
+    const summaries = rows.map(async (row) => RunSummary.parse({ ...row, steps: await this.#stepsOf(row.id) }));
+    return { runs: await Promise.all(summaries), total: count?.total ?? 0 };
   }
 
   /** Replaces one step's record. */

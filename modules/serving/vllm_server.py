@@ -1,4 +1,4 @@
-"""Starts vLLM's own OpenAI server, faster on a CPU, with its API key from a file.
+"""Starts vLLM's own OpenAI server, faster on a CPU, with its API key from a file, and plain about answers it cut.
 
 `python vllm_server.py <arguments of vllm.entrypoints.openai.api_server>` with UPLIFT_API_KEY_PATH naming the key's
 file: the key is in no argument list, log or start-up environment.
@@ -14,6 +14,7 @@ import ctypes
 import os
 import signal
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,31 @@ def fork_workers() -> None:
     os.register_at_fork(after_in_child=in_child)
 
 
+def report_cuts(serving: Any) -> None:
+    """Say that an answer was cut by its token limit also where what there is of it parses as a tool call.
+
+    vLLM then says "tool_calls", as if the model had ended its turn (its stream says "length", as OpenAI does). Whoever
+    acts on such a call acts on half a turn, which training never does. `serving` is vLLM's OpenAIServingChat.
+    """
+    full = serving.chat_completion_full_generator
+
+    async def chat_completion_full_generator(self: Any, request: Any, results: Any, *rest: Any, **named: Any) -> Any:
+        cut: set[int] = set()
+
+        async def watched() -> AsyncIterator[Any]:
+            async for result in results:
+                cut.update(output.index for output in result.outputs if output.finish_reason == "length")
+                yield result
+
+        response = await full(self, request, watched(), *rest, **named)
+        for choice in getattr(response, "choices", []):
+            if choice.index in cut:
+                choice.finish_reason = "length"
+        return response
+
+    serving.chat_completion_full_generator = chat_completion_full_generator
+
+
 def main() -> None:
     """Put the key where vLLM looks for it, then run vLLM's server."""
     os.environ["VLLM_API_KEY"] = Path(os.environ["UPLIFT_API_KEY_PATH"]).read_text().strip()
@@ -68,7 +94,9 @@ def main() -> None:
         fork_workers()
 
     from vllm.entrypoints.launchers.api_server.entry import main as serve
+    from vllm.entrypoints.openai.chat_completion.serving import OpenAIServingChat
 
+    report_cuts(OpenAIServingChat)
     serve()
 
 

@@ -6,16 +6,19 @@ import type { Command } from "commander";
 import { UserError } from "../../../schemas/error.ts";
 import type { Changes, StackProgress } from "../../../stacks/engine.ts";
 import { ControllerClient } from "../controller-client.ts";
+import { hasEnded } from "../follow.ts";
 import { openSession, type Session } from "../session.ts";
 import { example, print, printJson, type TargetOptions, withTarget } from "./options.ts";
 
 /** Registers the three commands. */
 export function platformCommands(program: Command): void {
   const up = program.command("up").description("make or repair the target's platform; a second time changes nothing");
-  withTarget(up).action(async ({ target, json }: TargetOptions) => {
+  up.option("--force", "also replace services that runs under way are using", false);
+  withTarget(up).action(async ({ target, json, force }: TargetOptions & { force: boolean }) => {
     const session = await openSession(target, json ? undefined : printProgress);
-    const result = await bringUp(session);
+    const result = await bringUp(session, { force });
     if (json) return printJson(result);
+    printKept(result.kept);
     print(`${summary(result.changes)} in ${result.durationSeconds.toFixed(0)} s`);
     print(`Dashboard and API: ${result.outputs.controllerUrl}`);
   });
@@ -55,9 +58,21 @@ interface DestroyOptions {
   readonly yes?: boolean;
 }
 
-/** Makes or repairs the platform of a session. */
-export function bringUp(session: Session) {
-  return session.engine.platformUp(session.target);
+/**
+ * Makes or repairs the platform of a session. While runs are under way, services that are alive stay as they are, though
+ * their code be older than the clone's: an evaluation is judged by one harness and one grader from start to end.
+ */
+export async function bringUp(session: Session, { force = false } = {}) {
+  const keep = !force && (await runsUnderWay(session)).length > 0;
+  return session.engine.platformUp(session.target, { keep });
+}
+
+/** Tells which services were kept though their code is older. */
+export function printKept(kept: readonly string[]): void {
+  if (kept.length > 0)
+    print(
+      `Kept while runs are under way: ${kept.join(", ")} (older code; uplift up brings it up to date when they have ended)`,
+    );
 }
 
 /** Results are deleted only when somebody said so: by the option, or by answering the question. */
@@ -107,25 +122,29 @@ const stopped = {
 
 /** A platform with running work is not pulled from under it. */
 async function refuseWhileRunning(session: Session): Promise<void> {
-  const outputs = await session.engine.readOutputs(session.target);
-  if (!outputs) return;
-  // A controller that does not answer runs nothing that could be lost: its jobs resume with the next `up`.
-  const running = await new ControllerClient(outputs.controllerUrl, 0).runs(0, 200).then(
-    ({ runs }) => runs.filter(({ state }) => state === "running").map(({ id }) => id),
-    (error: unknown) => {
-      if (error instanceof UserError && error.code === "controller-unreachable") return [];
-      throw error;
-    },
-  );
+  const running = await runsUnderWay(session);
   if (running.length > 0)
     throw new UserError({
       code: "runs-under-way",
       path: session.target.name,
       asked: "the platform is to be destroyed",
-      found: `${running.join(", ")} ${running.length === 1 ? "is" : "are"} running`,
-      allowed: "a platform without running runs, or --force",
+      found: `${running.join(", ")} ${running.length === 1 ? "is" : "are"} under way`,
+      allowed: "a platform without runs under way, or --force",
       todo: "cancel them (uplift cancel RUN), wait, or add --force",
     });
+}
+
+/** Ids of runs that have not ended; none where no controller answers: its jobs go on with the next `up`. */
+async function runsUnderWay({ engine, target }: Session): Promise<string[]> {
+  const outputs = await engine.readOutputs(target);
+  if (!outputs) return [];
+  return new ControllerClient(outputs.controllerUrl, 0).runs(0, 200).then(
+    ({ runs }) => runs.filter((run) => !hasEnded(run)).map(({ id }) => id),
+    (error: unknown) => {
+      if (error instanceof UserError && error.code === "controller-unreachable") return [];
+      throw error;
+    },
+  );
 }
 
 /** One line an event of the engine. */

@@ -22,7 +22,7 @@ import {
   withPlanOptions,
   withTarget,
 } from "./options.ts";
-import { bringUp, printProgress } from "./platform.ts";
+import { bringUp, printKept, printProgress } from "./platform.ts";
 
 type TrainOptions = TargetOptions & PlanCommandOptions & { readonly detach: boolean; readonly again: boolean };
 
@@ -89,7 +89,8 @@ export function trainCommands(program: Command): void {
 /** A session whose platform is up; brings it up, which changes nothing where it is. */
 export async function upSession({ target, json }: TargetOptions): Promise<LiveSession> {
   const session = await openSession(target, json ? undefined : printProgress);
-  await bringUp(session);
+  const { kept } = await bringUp(session);
+  if (!json) printKept(kept);
   return live(session);
 }
 
