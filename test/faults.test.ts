@@ -54,15 +54,20 @@ describe("a run", () => {
     // While SFT trains: the trainer goes, and the wrapper that would have written its exit code.
     await kill(/uplift_trl sft/);
 
-    // While RL trains: the controller goes, which the trainer does not notice; then the trainer, by itself.
+    // While RL trains: the trainer goes by itself, and then, while it trains again, the controller, which it does not
+    // notice.
     await until("RL under way", 300, async () => {
       const run = await glance(id);
       return run && stepOf(run, "rl")?.state === "running" ? run : null;
     });
+    await kill(/^\S*python -m uplift_trl rl/);
+    await until("RL started again", 120, async () => {
+      const step = stepOf((await glance(id)) ?? (await look(id)), "rl");
+      return step?.state === "running" && step.tries === 2 ? true : null;
+    });
     await kill(/main\.ts controller/);
     expect((await platform.processes(/-m uplift_trl rl/)).length).toBeGreaterThan(0);
     await platform.uplift("up");
-    await kill(/^\S*python -m uplift_trl rl/);
 
     // While the trained model is evaluated: the controller goes again, in the middle of the attempts.
     await until("the evaluation under way", 400, async () => {

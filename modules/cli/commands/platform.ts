@@ -63,7 +63,8 @@ interface DestroyOptions {
  * their code be older than the clone's: an evaluation is judged by one harness and one grader from start to end.
  */
 export async function bringUp(session: Session, { force = false } = {}) {
-  const keep = !force && (await runsUnderWay(session)).length > 0;
+  // A controller that only answers with errors is no reason to keep it.
+  const keep = !force && ((await runsUnderWay(session)) ?? []).length > 0;
   return session.engine.platformUp(session.target, { keep });
 }
 
@@ -123,28 +124,31 @@ const stopped = {
 /** A platform with running work is not pulled from under it. */
 async function refuseWhileRunning(session: Session): Promise<void> {
   const running = await runsUnderWay(session);
-  if (running.length > 0)
+  if (running === null || running.length > 0)
     throw new UserError({
       code: "runs-under-way",
       path: session.target.name,
       asked: "the platform is to be destroyed",
-      found: `${running.join(", ")} ${running.length === 1 ? "is" : "are"} under way`,
+      found:
+        running === null ? "its controller does not say whether runs are under way" : `${running.join(", ")} not ended`,
       allowed: "a platform without runs under way, or --force",
       todo: "cancel them (uplift cancel RUN), wait, or add --force",
     });
 }
 
-/** Ids of runs that have not ended; none where no controller answers: its jobs go on with the next `up`. */
-async function runsUnderWay({ engine, target }: Session): Promise<string[]> {
+/**
+ * Ids of runs that have not ended. None where no controller answers: its jobs go on with the next `up`. Null where one
+ * answers with an error, as one of another version may.
+ */
+async function runsUnderWay({ engine, target }: Session): Promise<string[] | null> {
   const outputs = await engine.readOutputs(target);
   if (!outputs) return [];
-  return new ControllerClient(outputs.controllerUrl, 0).runs(0, 200).then(
-    ({ runs }) => runs.filter((run) => !hasEnded(run)).map(({ id }) => id),
-    (error: unknown) => {
-      if (error instanceof UserError && error.code === "controller-unreachable") return [];
-      throw error;
-    },
-  );
+  try {
+    const { runs } = await new ControllerClient(outputs.controllerUrl, 0).runs(0, 200);
+    return runs.filter((run) => !hasEnded(run)).map(({ id }) => id);
+  } catch (error) {
+    return error instanceof UserError && error.code === "controller-unreachable" ? [] : null;
+  }
 }
 
 /** One line an event of the engine. */
