@@ -49,7 +49,7 @@ export function fromZod(error: z.ZodError, where: string, code: string): UserErr
   return new UserError(
     error.issues.map((issue) => ({
       code,
-      path: [where, ...issue.path.map(String)].join(where.endsWith(":") ? " " : ": ").replace(/: (?=[^:]*: )/g, ": "),
+      path: issue.path.length > 0 ? `${where}: ${issue.path.map(String).join(".")}` : where,
       asked: "a value that the schema accepts was expected",
       found: issue.message,
       allowed: "see the field's documentation in schemas/",

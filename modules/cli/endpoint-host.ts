@@ -2,7 +2,6 @@
  * Endpoint host: a checkpoint → a serving stack that answers, and its end. One endpoint a checkpoint; one that is
  * there with the same settings is used, not made twice.
  */
-import { createServer } from "node:net";
 import type { Checkpoint } from "../../schemas/checkpoint.ts";
 import { canonicalJson } from "../../schemas/digest.ts";
 import { type Endpoint, EndpointSpec, type ServingSettings } from "../../schemas/endpoint.ts";
@@ -12,6 +11,7 @@ import type { Engine } from "../../stacks/engine.ts";
 import { folderOf } from "../checkpoints/index.ts";
 import { Layout } from "../runs/index.ts";
 import { ensureApiKey, servingCommand, waitReady } from "../serving/index.ts";
+import { freePort } from "./free-port.ts";
 import { PROJECT_DIR } from "./project.ts";
 
 /** An endpoint with less life left than this, or than this share of what is asked for, is replaced rather than used. */
@@ -91,20 +91,6 @@ export class EndpointHost {
     for (const { name } of expired) await engine.endpointDestroy(name);
     return expired.map(({ name }) => name);
   }
-}
-
-/** A port nobody listens on now. */
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() =>
-        address && typeof address === "object" ? resolve(address.port) : reject(new Error("no port")),
-      );
-    });
-  });
 }
 
 function otherSettings(known: Endpoint): UserError {

@@ -2,10 +2,10 @@
  * A platform of its own for a test: a target file with free ports and a temporary home, and the real `uplift` command.
  */
 import { mkdtemp, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
+import { freePort } from "../../modules/cli/free-port.ts";
 
 const PROJECT_DIR = join(import.meta.dirname, "../..");
 
@@ -83,20 +83,6 @@ async function processesNaming(folder: string, pattern: RegExp): Promise<{ pid: 
 async function openFiles(pid: number): Promise<string[]> {
   const descriptors = await readdir(`/proc/${pid}/fd`).catch(() => []);
   return Promise.all(descriptors.map((name) => readlink(`/proc/${pid}/fd/${name}`).catch(() => "")));
-}
-
-/** A port nobody listens on now. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() =>
-        address && typeof address === "object" ? resolve(address.port) : reject(new Error("no port")),
-      );
-    });
-  });
 }
 
 /** Asks again and again until an answer is not null; a time limit keeps a hanging test from hanging for ever. */

@@ -1,0 +1,18 @@
+/**
+ * Free port: a TCP port of the loopback address that nobody listens on now. Another process may take it before you do.
+ */
+import { createServer } from "node:net";
+
+/** A port nobody listens on now. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() =>
+        address && typeof address === "object" ? resolve(address.port) : reject(new Error("no port")),
+      );
+    });
+  });
+}
