@@ -14,9 +14,7 @@ const RECIPES = ["recipes/quickstart-sft-rl.ts", "recipes/quickstart-rl.ts"];
 export function quickstartCommand(program: Command): void {
   const command = program
     .command("quickstart")
-    .description(
-      "train the small model with both recipes and print the leaderboard (about a quarter of an hour on 2 cores)",
-    );
+    .description("train the small model with both recipes and print the leaderboard (about ten minutes on 2 cores)");
   withTarget(command).action(async (options: TargetOptions) => {
     const server = (await vllmIsMissing()) ? "light" : undefined;
     if (server && !options.json) print("vLLM can't be installed on this machine: the light server measures instead.");
