@@ -8,6 +8,7 @@ import { serve } from "@hono/node-server";
 import { execa } from "execa";
 import { Hono } from "hono";
 import { type Logger, pino } from "pino";
+import { digestBytes } from "../../schemas/digest.ts";
 import { UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Run } from "../../schemas/run.ts";
@@ -22,7 +23,6 @@ import {
   migrations as runMigrations,
   runsApp,
   type StepExecutors,
-  tarballDigest,
 } from "../runs/index.ts";
 import { createDirectoryStore, migrate, openDatabase } from "../stores/index.ts";
 import { dashboard } from "./dashboard.ts";
@@ -155,7 +155,7 @@ async function unpackCode(run: Run, store: ObjectStore, layout: Layout): Promise
   );
   if (unpacked) return folder;
   const tarball = await store.get(run.snapshot.key);
-  if (tarballDigest(tarball) !== run.snapshot.digest) throw new Error(`snapshot ${run.snapshot.key} is damaged`);
+  if (digestBytes(tarball) !== run.snapshot.digest) throw new Error(`snapshot ${run.snapshot.key} is damaged`);
   await rm(unfinished, { recursive: true, force: true });
   await mkdir(unfinished, { recursive: true });
   await execa("tar", ["-x", "-C", unfinished], { input: Buffer.from(tarball) });

@@ -6,6 +6,6 @@ export { newRun, type RunsApp, runsApp, Submission } from "./app.ts";
 export { Layout } from "./layout.ts";
 export { type ProcessJob, ProcessScheduler, type ProcessState } from "./process-scheduler.ts";
 export { Reconciler, type ReconcilerOptions } from "./reconciler.ts";
-export { type PackedSnapshot, packSnapshot, storeSnapshot, tarballDigest } from "./snapshot.ts";
+export { type PackedSnapshot, packSnapshot, storeSnapshot } from "./snapshot.ts";
 export type { StepContext, StepExecutor, StepExecutors, StepStatus } from "./steps.ts";
 export { type Database, migrations, RunStore } from "./store.ts";

@@ -3,7 +3,6 @@
  * The same files give the same bytes: paths sorted, no times, owners or umask in the archive. Reads the folder and
  * asks git; writes nothing there.
  */
-import { createHash } from "node:crypto";
 import { lstat, mkdtemp, readdir, readFile, readlink, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
@@ -130,8 +129,7 @@ async function gitBytes(cwd: string, args: readonly string[], env: Record<string
 }
 
 async function gitRaw(cwd: string, args: readonly string[], env: Record<string, string> = {}): Promise<string> {
-  const { stdout } = await execa("git", args, { cwd, env, stripFinalNewline: false });
-  return stdout;
+  return (await gitBytes(cwd, args, env)).toString("utf8");
 }
 
 /** Git's one-line answer, or null where git has none (no repository, no commit, no git). */
@@ -147,9 +145,4 @@ function splitNul(text: string): string[] {
 function ignoreMissing(error: NodeJS.ErrnoException): null {
   if (error.code === "ENOENT") return null;
   throw error;
-}
-
-/** The digest of a tarball already stored, to check it before it is unpacked. */
-export function tarballDigest(tarball: Uint8Array): Digest {
-  return `sha256:${createHash("sha256").update(tarball).digest("hex")}`;
 }

@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import { renderLeaderboard } from "../../leaderboard/index.ts";
 import { vllmIsMissing } from "../vllm.ts";
 import { example, print, type TargetOptions, withTarget } from "./options.ts";
-import { followToTheEnd, submit, upSession } from "./train.ts";
+import { followToTheEnd, planAll, submit, upSession } from "./train.ts";
 
 /** The two recipes whose rows stand beside the base model's. */
 const RECIPES = ["recipes/quickstart-sft-rl.ts", "recipes/quickstart-rl.ts"];
@@ -18,10 +18,10 @@ export function quickstartCommand(program: Command): void {
   withTarget(command).action(async (options: TargetOptions) => {
     const server = (await vllmIsMissing()) ? "light" : undefined;
     if (server && !options.json) print("vLLM can't be installed on this machine: the light server measures instead.");
+    const planned = await planAll(RECIPES, options.target, { server });
     const session = await upSession(options);
     const runs = [];
-    for (const recipe of RECIPES)
-      runs.push(await submit(session, recipe, { server }, { again: false, json: options.json }));
+    for (const one of planned) runs.push(await submit(session, one, { again: false, json: options.json }));
     await followToTheEnd(
       session,
       runs.map(({ id }) => id),

@@ -7,7 +7,7 @@ import type { Run } from "../../../schemas/run.ts";
 import { packSnapshot, storeSnapshot } from "../../runs/index.ts";
 import { RemoteError } from "../controller-client.ts";
 import { type FollowOutput, followRuns, hasEnded } from "../follow.ts";
-import { makePlan, type PlanOptions } from "../make-plan.ts";
+import { makePlan, type PlannedRecipe, type PlanOptions } from "../make-plan.ts";
 import { loadTarget, PROJECT_DIR } from "../project.ts";
 import { type LiveSession, live, openSession } from "../session.ts";
 import { taskSetKey } from "../steps/step-tools.ts";
@@ -34,13 +34,10 @@ export function trainCommands(program: Command): void {
     .option("-d, --detach", "submit and return", false)
     .option("--again", "start another run although the same plan with the same code is running", false);
   withTarget(withPlanOptions(train)).action(async (recipes: string[], options: TrainOptions) => {
-    const planned = planOptions(options);
-    // Every mistake in a recipe comes before anything is started.
-    const target = await loadTarget(options.target);
-    for (const recipe of recipes) await requireServer((await makePlan(recipe, target, planned)).plan);
+    const planned = await planAll(recipes, options.target, planOptions(options));
     const session = await upSession(options);
     const runs: Run[] = [];
-    for (const recipe of recipes) runs.push(await submit(session, recipe, planned, options));
+    for (const one of planned) runs.push(await submit(session, one, options));
     if (options.detach) {
       if (options.json) printJson(runs.map(({ id }) => id));
       else for (const { id } of runs) print(`Follow it with: uplift attach ${id}`);
@@ -86,6 +83,19 @@ export function trainCommands(program: Command): void {
   example(cancel, "cancel quickstart-rl-20260102-150405-1a2b");
 }
 
+/** Plans every recipe, so that each mistake comes before anything is started. */
+export async function planAll(
+  recipes: readonly string[],
+  target: string,
+  options: PlanOptions,
+): Promise<PlannedRecipe[]> {
+  const onTarget = await loadTarget(target);
+  const planned: PlannedRecipe[] = [];
+  for (const recipe of recipes) planned.push(await makePlan(recipe, onTarget, options));
+  for (const { plan } of planned) await requireServer(plan);
+  return planned;
+}
+
 /** A session whose platform is up; brings it up, which changes nothing where it is. */
 export async function upSession({ target, json }: TargetOptions): Promise<LiveSession> {
   const session = await openSession(target, json ? undefined : printProgress);
@@ -94,15 +104,13 @@ export async function upSession({ target, json }: TargetOptions): Promise<LiveSe
   return live(session);
 }
 
-/** Submits one recipe; the same plan with the same code that is running already is returned instead. */
+/** Submits one plan; the same plan with the same code that is running already is returned instead. */
 export async function submit(
   session: LiveSession,
-  recipe: string,
-  planned: PlanOptions,
+  { plan, taskSet }: PlannedRecipe,
   { again, json: quiet }: { readonly again: boolean; readonly json: boolean },
 ): Promise<Run> {
   const { client, store } = session;
-  const { plan, taskSet } = await makePlan(recipe, session.target, planned);
   const snapshot = await storeSnapshot(await packSnapshot(PROJECT_DIR), store);
   await store.put(taskSetKey({ plan }), JSON.stringify(taskSet));
   try {

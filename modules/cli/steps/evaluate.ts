@@ -110,6 +110,8 @@ async function run(
   });
   const summary = { evaluation: planned.id, checkpoint: checkpoint.digest };
   if (await tools.store.exists(evaluationKey(planned.id))) {
+    // A controller killed between storing the evaluation and ending its endpoint has left that behind.
+    await endpoints.closePurpose(purposeOf(owner.id, job.id));
     const made = Evaluation.parse(JSON.parse(Buffer.from(await tools.store.get(evaluationKey(planned.id))).toString()));
     return { ...summary, ...scoreOf(made), reused: true };
   }
