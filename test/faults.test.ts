@@ -40,12 +40,14 @@ describe("a run", () => {
     const id = await submit();
 
     // While the expert acts: the environment service goes, with all its sandboxes; `up` brings it back.
-    await until("live sandboxes", 120, async () =>
-      (await platform.processes(/^bwrap|executor/)).length > 0 ? true : null,
-    );
+    // (A sandbox lives a tenth of a second, so its progress is what can be waited for.)
+    await until("the expert acting", 120, async () => {
+      const step = stepOf((await glance(id)) ?? (await look(id)), "collect");
+      return step?.state === "running" && (step.progress?.done ?? 0) > 0 ? true : null;
+    });
     await kill(/modules\/environments\/main\.ts/);
     await until("the sandboxes' end", 20, async () =>
-      (await platform.processes(/^bwrap|executor/)).length === 0 ? true : null,
+      (await platform.processes(/bwrap|executor/)).length === 0 ? true : null,
     );
     const preview = JSON.parse(await platform.uplift("preview", "--json"));
     expect(preview.changes.create).toBeGreaterThan(0);
