@@ -5,6 +5,8 @@ const SERVICES = [
   "modules/environments/{attempts,main,orphans,repo-chores,sandbox,turns}.test.ts",
   "modules/tasks/{collect-service,expert,main}.test.ts",
   "modules/tasks/repo-chores/grader.test.ts",
+  "modules/cli/isolated.test.ts",
+  "modules/cli/steps/probe.test.ts",
   "modules/cluster/local-process.test.ts",
   "modules/evaluation/{evaluate,infrastructure,interruption,model-mistakes,outages}.test.ts",
   "modules/leaderboard/{app,store}.test.ts",

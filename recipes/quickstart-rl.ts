@@ -1,15 +1,15 @@
 /**
  * GRPO from the base model, with no expert data: the other half of the quickstart's comparison.
  */
-import { rlOnly } from "../schemas/recipe.ts";
+import { rlOnly } from "../schemas/recipe-builders.ts";
 import { quickstartPreset } from "./quickstart-preset.ts";
 
 export default rlOnly({
   description: "The same tiny model learns the same chores by GRPO alone.",
   model: "quickstart-base",
-  contextTokens: 1024,
-  tasks: { family: "repo-chores", seed: 7, tasks: 300, heldOut: 48, validation: 24 },
-  expert: { attempts: 4 },
+  context: 1024,
+  tasks: { kind: "generated", family: "repo-chores", seed: 7, count: 300, split: { heldOut: 48, validation: 24 } },
+  expert: { kind: "scripted", attempts: 4 },
   rl: {
     tasks: { passRateBand: { min: 0.05, max: 1 } },
     steps: 30,

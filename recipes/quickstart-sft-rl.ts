@@ -1,20 +1,21 @@
 /**
  * SFT on a scripted expert's successful trajectories, then GRPO. See docs/quickstart.md for what each number does.
  */
-import { sftThenRl } from "../schemas/recipe.ts";
+import { sftThenRl } from "../schemas/recipe-builders.ts";
 import { quickstartPreset } from "./quickstart-preset.ts";
 
 export default sftThenRl({
   description: "A purpose-made tiny model learns to do chores in git repositories: SFT, then GRPO.",
   model: "quickstart-base",
-  contextTokens: 1024,
-  tasks: { family: "repo-chores", seed: 7, tasks: 300, heldOut: 48, validation: 24 },
-  expert: { attempts: 4 },
+  context: 1024,
+  tasks: { kind: "generated", family: "repo-chores", seed: 7, count: 300, split: { heldOut: 48, validation: 24 } },
+  expert: { kind: "scripted", attempts: 4 },
   sft: {
     data: { maxPerTask: 4, maxLengthRatio: 2, maxTrajectories: 120 },
     steps: 40,
     batchSize: 16,
     learningRate: 3e-3,
+    warmupSteps: 4,
     lora: { rank: 16 },
     saveEverySteps: 20,
   },

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { Digest } from "./digest.ts";
+import { Rope } from "./rope.ts";
 
 /** vLLM, or the light server (transformers, one process) where vLLM can't be installed or its start is too slow. */
 export const ServerKind = z.enum(["vllm", "light"]);
@@ -15,7 +16,13 @@ export const ServingSettings = z.strictObject({
   /** Longest prompt + answer, tokens. */
   contextTokens: z.number().int().positive(),
   dtype: z.enum(["float32", "bfloat16"]),
-  toolCallParser: z.literal("hermes"),
+  toolCallParser: z.enum(["hermes", "qwen3_coder", "kimi_k2"]),
+  /** Splits thinking from the answer; left out for models that do not think. */
+  reasoningParser: z.enum(["qwen3", "kimi_k2"]).optional(),
+  /** Left out where the context is the model's own. */
+  rope: Rope.optional(),
+  /** Left out for the dtype of the weights. */
+  kvCacheDtype: z.enum(["auto", "fp8"]).optional(),
 });
 export type ServingSettings = z.infer<typeof ServingSettings>;
 

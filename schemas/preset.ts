@@ -4,10 +4,13 @@
 import { z } from "zod";
 
 export const Preset = z.strictObject({
+  /** What the leaderboard calls it. */
   name: z.string(),
   /** Attempts a held-out task. */
   attempts: z.number().int().positive(),
+  /** Sampling temperature. */
   temperature: z.number().min(0),
+  /** Nucleus sampling: the share of probability that is sampled from. */
   topP: z.number().gt(0).max(1),
   /** Assistant messages an attempt may have; one that reaches it is stopped, graded, and marked. */
   maxTurns: z.number().int().positive(),

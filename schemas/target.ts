@@ -4,6 +4,9 @@
  */
 import { z } from "zod";
 import { ServerKind } from "./endpoint.ts";
+import { INSTANCES, Instance, type InstanceName } from "./instance.ts";
+
+const Positive = z.number().int().positive();
 
 export const LocalTarget = z.strictObject({
   kind: z.literal("local"),
@@ -11,9 +14,9 @@ export const LocalTarget = z.strictObject({
   /** Folder for state, stores, logs; relative to the project. Default ".uplift". */
   home: z.string().default(".uplift"),
   /** Jobs and endpoints that run at once; default one a core. */
-  slots: z.number().int().positive(),
+  slots: Positive,
   /** OpenMP threads a job; 1 by default: two threads on busy cores are far slower than one (measured). */
-  threads: z.number().int().positive().default(1),
+  threads: Positive.default(1),
   /** Loopback ports. */
   controllerPort: z.number().int().min(1024).max(65535).default(7600),
   environmentsPort: z.number().int().min(1024).max(65535).default(7601),
@@ -24,6 +27,98 @@ export const LocalTarget = z.strictObject({
 });
 export type LocalTarget = z.infer<typeof LocalTarget>;
 
-/** Kubernetes and AWS are further members of this union. */
-export const Target = z.discriminatedUnion("kind", [LocalTarget]);
+/** How GPU nodes are paid for. */
+export const Pricing = z.discriminatedUnion("kind", [
+  /** By the hour, at list price, when there is capacity. */
+  z.strictObject({ kind: z.literal("on-demand") }),
+  z.strictObject({
+    /** An on-demand capacity reservation: held and paid for, used or not. */
+    kind: z.literal("reservation"),
+    id: z.string(),
+    /** Dollars a node-hour, where it is not the list price. */
+    dollarsPerNodeHour: z.number().nonnegative().optional(),
+  }),
+  z.strictObject({
+    /** A capacity block: paid for up front, gone at its end. */
+    kind: z.literal("capacity-block"),
+    id: z.string(),
+    startsAt: z.iso.datetime(),
+    endsAt: z.iso.datetime(),
+    /** Dollars a node-hour that was paid, where it is not the table's. */
+    dollarsPerNodeHour: z.number().nonnegative().optional(),
+  }),
+  z.strictObject({
+    /** Nodes of one's own. */
+    kind: z.literal("owned"),
+    /** What an hour of one node is worth. Default 0. */
+    dollarsPerNodeHour: z.number().nonnegative().default(0),
+  }),
+]);
+export type Pricing = z.infer<typeof Pricing>;
+
+/** A container image; by digest, or the plan warns and nothing is started with it. */
+const Image = z.string().regex(/^[a-z0-9][^\s]*$/, "an image such as registry/name@sha256:…");
+
+const cluster = {
+  name: z.string(),
+  /** GPU nodes of training: a row of schemas/instance.ts by name, or one written out. */
+  instance: z.union([z.enum(Object.keys(INSTANCES) as [InstanceName, ...InstanceName[]]), Instance]),
+  /** Most GPU nodes a plan may use. */
+  maxNodes: Positive,
+  pricing: Pricing,
+  /** NeMo-RL whose configuration is rendered: the pinned release, or main at the commit nemo-keys.json was read from. */
+  nemoRl: z.enum(["v0.7.0", "main"]).default("v0.7.0"),
+  /** Images of the jobs, by digest. */
+  images: z.strictObject({ automodel: Image, nemoRl: Image, vllm: Image }),
+  storage: z.strictObject({
+    /** Where shared storage is mounted on every node. */
+    mountPath: z.string().startsWith("/").default("/fsx"),
+    /** Sustained read of one node, GB/s: decides how long a server's probes wait for its weights. */
+    readGbPerSecond: z.number().positive().default(1),
+  }),
+  slurm: z
+    .strictObject({
+      partition: z.string().default("gpu"),
+      account: z.string().default("uplift"),
+      /** The partition's time limit of one job, hours; longer runs go on in a further job. Default 24. */
+      maxWalltimeHours: z.number().positive().default(24),
+      /** RAM disk of each container for shared memory, GiB. Default 512. */
+      sharedMemoryGib: Positive.default(512),
+    })
+    .prefault({}),
+  /** The environment service as jobs reach it: plain HTTP, no path. */
+  environments: z.strictObject({ host: z.string(), port: z.number().int().min(1).max(65535) }),
+  /** OpenAI-compatible endpoint of the expert model; its key is a secret of the cluster. Default: none. */
+  expertUrl: z.url().optional(),
+  /** Weights & Biases; the key is a secret of the cluster. Default: not used. */
+  wandb: z.strictObject({ entity: z.string(), project: z.string() }).optional(),
+  /** An endpoint ends by itself after this many hours. Default 8. */
+  endpointHours: z.number().positive().default(8),
+};
+
+export const KubernetesTarget = z.strictObject({
+  kind: z.literal("kubernetes"),
+  /** Context of the kubeconfig; the current one is never used by itself. */
+  kubeContext: z.string(),
+  ...cluster,
+});
+
+export const AwsTarget = z.strictObject({
+  kind: z.literal("aws"),
+  region: z.string(),
+  /** Zones; GPU nodes lie in the first. */
+  zones: z.array(z.string()).min(1),
+  ...cluster,
+});
+
+/** A target with GPU nodes and Slurm. */
+export const ClusterTarget = z.discriminatedUnion("kind", [KubernetesTarget, AwsTarget]);
+export type ClusterTarget = z.infer<typeof ClusterTarget>;
+
+export const Target = z.discriminatedUnion("kind", [LocalTarget, KubernetesTarget, AwsTarget]);
 export type Target = z.infer<typeof Target>;
+
+/** The row of a target's GPU nodes. */
+export function instanceOf({ instance }: ClusterTarget): Instance {
+  return typeof instance === "string" ? INSTANCES[instance] : instance;
+}

@@ -26,7 +26,7 @@ import {
 } from "../modules/cluster/index.ts";
 import { Endpoint, type EndpointSpec } from "../schemas/endpoint.ts";
 import { StackOutputs } from "../schemas/stack.ts";
-import type { Target } from "../schemas/target.ts";
+import type { LocalTarget } from "../schemas/target.ts";
 import { type Changes, EventCollector, type StackProgress } from "./engine-events.ts";
 import { deleteAllResults, requireUsableHome, STATE_FOLDER } from "./home.ts";
 import { keptServices } from "./kept-services.ts";
@@ -93,7 +93,7 @@ export class Engine {
   }
 
   /** Makes or repairs the target's platform. */
-  async platformUp(target: Target, options: PlatformOptions = {}): Promise<PlatformResult> {
+  async platformUp(target: LocalTarget, options: PlatformOptions = {}): Promise<PlatformResult> {
     const { program, services } = await this.platform(target, options);
     let kept: string[] = [];
     const result = await this.change(target.name, { program }, async (stack, collector) => {
@@ -105,12 +105,12 @@ export class Engine {
   }
 
   /** What `platformUp` would do; processes that are gone show as to be created. */
-  async platformPreview(target: Target, options: PlatformOptions = {}): Promise<StackResult<null>> {
+  async platformPreview(target: LocalTarget, options: PlatformOptions = {}): Promise<StackResult<null>> {
     return this.preview(target.name, (await this.platform(target, options)).program);
   }
 
   /** Ends every endpoint, service and process of this home. Results stay, unless they are to be deleted. */
-  async platformDestroy(target: Target, { deleteResults = false } = {}): Promise<StackResult<null>> {
+  async platformDestroy(target: LocalTarget, { deleteResults = false } = {}): Promise<StackResult<null>> {
     const started = performance.now();
     const { changes } = await this.destroy(target.name, deleteResults);
     // After the controller's end, or it would make new ones.
@@ -155,7 +155,7 @@ export class Engine {
   }
 
   /** Outputs of the target's platform; null when it was never up, or is half made. */
-  async readOutputs(target: Target): Promise<StackOutputs | null> {
+  async readOutputs(target: LocalTarget): Promise<StackOutputs | null> {
     const stack = await selectStack(target.name, await this.workspace());
     if (stack === null) return null;
     const outputs = plain(await stack.outputs());
@@ -163,7 +163,7 @@ export class Engine {
   }
 
   private async platform(
-    target: Target,
+    target: LocalTarget,
     options: PlatformOptions,
   ): Promise<{ program: PulumiFn; services: LocalServices }> {
     const { root, home, cache } = this.context;

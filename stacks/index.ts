@@ -23,6 +23,8 @@ export default async function program(): Promise<Record<string, unknown>> {
     return servingStack(ServingStackArgs.parse(JSON.parse(args)), home)();
   }
   const target = Target.parse((await import(`./targets/${stack}.ts`)).default);
+  if (target.kind !== "local")
+    throw new Error(`${stack} is a ${target.kind} target: Uplift plans for it, and has no stack for it yet`);
   const home = resolve(root, process.env.UPLIFT_HOME ?? target.home);
   const cache = process.env.UPLIFT_CACHE ?? join(homedir(), ".cache", "uplift");
   return localStack(target, { root, home, toolchain: await trainersToolchain(root, cache) })();

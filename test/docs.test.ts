@@ -132,6 +132,9 @@ const TAKES_CODE: Readonly<Record<string, number>> = {
   InfrastructureFailure: 0,
   InfrastructureError: 0,
   errorBody: 0,
+  // The mistakes of a YAML file: place, field, code.
+  add: 2,
+  refuse: 1,
 };
 
 function codesAt(node: ts.Node): string[] {
@@ -150,7 +153,10 @@ function codesAt(node: ts.Node): string[] {
   if (values.length > 0 && values.every((value) => ts.isArrayLiteralExpression(value) && isStatus(value.elements[0])))
     return [...members.keys()];
   // An Issue, a part of one, or the body of an HTTP error.
-  return ["todo", "found", "message"].some((name) => members.has(name)) ? textsOf(members.get("code")) : [];
+  const isIssue = ["todo", "found", "message", "path"].some((name) => members.has(name));
+  // One of Automodel's own rules: its id is the code.
+  const rule = members.has("check") ? textsOf(members.get("id")).filter((id) => id.startsWith("am-")) : [];
+  return [...(isIssue ? textsOf(members.get("code")) : []), ...rule];
 }
 
 /** The texts an expression can be: a literal, a template with VALUE for what is filled in, either side of a choice. */

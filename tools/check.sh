@@ -15,5 +15,6 @@ step "dead code"
 knip --no-progress
 step "generated files"
 tsx tools/generate.ts --check
+tsx tools/stand-in-tasks.ts --check
 step "unit tests"
 vitest run --project unit

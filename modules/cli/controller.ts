@@ -32,6 +32,7 @@ import { openEngine } from "./session.ts";
 import { checkpoint } from "./steps/checkpoint.ts";
 import { collect } from "./steps/collect.ts";
 import { evaluate } from "./steps/evaluate.ts";
+import { probe } from "./steps/probe.ts";
 import { publish } from "./steps/publish.ts";
 import { select } from "./steps/select.ts";
 import type { StepTools } from "./steps/step-tools.ts";
@@ -76,6 +77,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     now,
     codeOf: (run) => unpackCode(run, store, layout),
     checkpoint: (digest) => findCheckpoint(store, digest),
+    runsNamed: (idOrRecipe) => runs.named(idOrRecipe),
     environmentOutage: () => outageOf(options.environmentsUrl),
   };
   const executors: StepExecutors = {
@@ -83,7 +85,8 @@ export async function runController(options: ControllerOptions): Promise<void> {
     select: select(tools),
     train: train(tools),
     checkpoint: checkpoint(tools),
-    evaluate: evaluate(tools, endpoints, options.endpointHours),
+    probe: probe(tools, { host: endpoints, hours: options.endpointHours }),
+    evaluate: evaluate(tools, { host: endpoints, hours: options.endpointHours }),
     publish: publish(tools, database.db),
   };
   const reconciler = new Reconciler({ store: runs, executors, slots: options.slots });

@@ -5,6 +5,8 @@
 import { Command, CommanderError } from "commander";
 import { UserError } from "../../schemas/error.ts";
 import { controllerCommand } from "./commands/controller.ts";
+import { diffCommand } from "./commands/diff.ts";
+import { explainCommand } from "./commands/explain.ts";
 import { planCommand } from "./commands/plan.ts";
 import { platformCommands } from "./commands/platform.ts";
 import { quickstartCommand } from "./commands/quickstart.ts";
@@ -19,6 +21,8 @@ const program = new Command("uplift")
   .exitOverride();
 
 planCommand(program);
+diffCommand(program);
+explainCommand(program);
 platformCommands(program);
 trainCommands(program);
 runCommands(program);

@@ -1,42 +1,15 @@
 /**
- * Project: where the CLI finds recipes, targets, base models and the target's home. Reads files; writes nothing.
+ * Project: where the CLI finds targets, base models and the target's home. Reads files; writes nothing.
  */
 import { access } from "node:fs/promises";
-import { basename, isAbsolute, join, resolve } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { isAbsolute, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { UserError } from "../../schemas/error.ts";
-import { Target } from "../../schemas/target.ts";
+import { type LocalTarget, Target } from "../../schemas/target.ts";
+import { importDefault } from "./recipe-file.ts";
 
 /** The project's folder: the one this file's package lies in. */
 export const PROJECT_DIR = fileURLToPath(new URL("../..", import.meta.url));
-
-/** A recipe file as imported, with the name its file gives it. */
-export interface RecipeFile {
-  readonly file: string;
-  readonly name: string;
-  readonly recipe: unknown;
-}
-
-/** Imports a recipe file's default export. */
-export async function loadRecipe(file: string): Promise<RecipeFile> {
-  const path = resolve(file);
-  const name = basename(path).replace(/\.[cm]?[jt]s$/, "");
-  const exported = await importDefault(path, file, {
-    code: "recipe-missing",
-    allowed: "a file such as recipes/quickstart-rl.ts",
-    todo: "check the path; `ls recipes` lists what there is",
-  });
-  if (exported === undefined)
-    throw new UserError({
-      code: "recipe-no-default-export",
-      path: file,
-      asked: "the file is read as a recipe",
-      found: "it has no default export",
-      allowed: "export default sftThenRl({ … }) or rlOnly({ … })",
-      todo: "export the recipe as default",
-    });
-  return { file, name, recipe: exported };
-}
 
 /** A target by name (stacks/targets/NAME.ts) or by path. */
 export async function loadTarget(nameOrPath: string): Promise<Target> {
@@ -61,52 +34,38 @@ export async function loadTarget(nameOrPath: string): Promise<Target> {
   );
 }
 
+/** The same, where a command needs a platform that can be brought up: for now that is the local one. */
+export async function loadLocalTarget(nameOrPath: string): Promise<LocalTarget> {
+  const target = await loadTarget(nameOrPath);
+  if (target.kind === "local") return target;
+  throw new UserError({
+    code: "target-not-local",
+    path: nameOrPath,
+    asked: `a platform on the ${target.kind} target ${target.name}`,
+    found: "Uplift plans and reviews for clusters; it does not yet stand them up or run on them",
+    allowed: "plan, diff and explain for any target; everything else for a local one",
+    todo: `uplift plan RECIPE --target ${target.name} --out FOLDER writes every file of the run`,
+  });
+}
+
 /** The target's home as an absolute folder. */
-export function homeOf(target: Target): string {
+export function homeOf(target: LocalTarget): string {
   return isAbsolute(target.home) ? target.home : join(PROJECT_DIR, target.home);
 }
 
 /** The folder of a base model: a name in tools/base-model, or a path. */
-export async function baseModelFolder(model: string, root = PROJECT_DIR): Promise<string> {
+export async function baseModelFolder(model: string, root = PROJECT_DIR, where = "model"): Promise<string> {
   const path = model.includes("/") ? resolve(root, model) : join(root, "tools/base-model", model);
   if (await exists(join(path, "config.json"))) return path;
   throw new UserError({
     code: "model-missing",
-    path: "model",
+    path: where,
     asked: `the base model "${model}"`,
-    found: "there is no Hugging Face model of that name or at that path",
-    allowed: "a folder in tools/base-model, or a path to a folder with config.json",
-    todo: "correct the recipe's model",
+    found: "there is no Hugging Face model of that name or at that path on this machine",
+    allowed:
+      "a folder in tools/base-model, or a path to a folder with config.json; a row of schemas/model.ts for a cluster target",
+    todo: "correct the recipe's model, or plan for a cluster with --target",
   });
-}
-
-async function importDefault(
-  path: string,
-  shown: string,
-  missing: { code: string; allowed: string; todo: string },
-): Promise<unknown> {
-  if (!(await exists(path)))
-    throw new UserError({ ...missing, path: shown, asked: "this file", found: "there is none" });
-  try {
-    // With a query Node also loads a file outside of any package; there its exports arrive one level deeper.
-    const module: { default?: unknown } = await import(`${pathToFileURL(path).href}?uplift`);
-    const nested = module.default;
-    return isModule(nested) ? nested.default : nested;
-  } catch (error) {
-    if (error instanceof UserError) throw error;
-    throw new UserError({
-      code: "file-does-not-load",
-      path: shown,
-      asked: "the file is imported as a TypeScript module",
-      found: error instanceof Error ? error.message.split("\n").slice(0, 3).join(" ") : String(error),
-      allowed: "a module that imports without an error",
-      todo: "correct it (npx tsc --noEmit may say more); outside this project give it the ending .mts",
-    });
-  }
-}
-
-function isModule(value: unknown): value is { default?: unknown } {
-  return typeof value === "object" && value !== null && "__esModule" in value;
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -7,18 +7,18 @@ import { join } from "node:path";
 import { UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { StackOutputs } from "../../schemas/stack.ts";
-import type { Target } from "../../schemas/target.ts";
+import type { LocalTarget } from "../../schemas/target.ts";
 import type { Engine, StackProgress } from "../../stacks/engine.ts";
 import { createDirectoryStore } from "../stores/index.ts";
 import { ControllerClient } from "./controller-client.ts";
-import { homeOf, loadTarget, PROJECT_DIR } from "./project.ts";
+import { homeOf, loadLocalTarget, PROJECT_DIR } from "./project.ts";
 
 /** Where tools/setup.sh puts what it builds. */
 export const CACHE_DIR = process.env.UPLIFT_CACHE ?? join(homedir(), ".cache", "uplift");
 
 /** A target with its engine. */
 export interface Session {
-  readonly target: Target;
+  readonly target: LocalTarget;
   readonly home: string;
   readonly engine: Engine;
 }
@@ -38,7 +38,7 @@ export async function openEngine(home: string, progress?: (event: StackProgress)
 
 /** Opens a target by name or path. */
 export async function openSession(targetName: string, progress?: (event: StackProgress) => void): Promise<Session> {
-  const target = await loadTarget(targetName);
+  const target = await loadLocalTarget(targetName);
   const home = homeOf(target);
   return { target, home, engine: await openEngine(home, progress) };
 }

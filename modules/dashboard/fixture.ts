@@ -301,8 +301,8 @@ function planOf(name: string): unknown {
     recipe: {
       kind: "rl",
       model: "quickstart",
-      contextTokens: 1024,
-      tasks: { family: "repo-chores", seed: 1, tasks: 240, heldOut: 48 },
+      context: 1024,
+      tasks: { kind: "generated", family: "repo-chores", seed: 1, count: 240, split: { heldOut: 48 } },
       rl: {
         steps: 40,
         promptsPerStep: 4,
@@ -318,20 +318,25 @@ function planOf(name: string): unknown {
     },
     name,
     target: { kind: "local", name: "local", slots: 2 },
-    baseModel: { name: "quickstart", digest: checkpointOf("quickstart-base"), bytes: 5_242_880 },
+    contextTokens: 1024,
+    baseModel: { name: "quickstart", revision: null, digest: checkpointOf("quickstart-base"), bytes: 5_242_880 },
     taskSet: {
       digest: digestJson("task set"),
       familyDigest: digestJson("family"),
+      standIn: false,
       tasks: 240,
       groups: 131,
       train: 168,
       validation: 24,
       heldOut: 48,
+      ...{ heldOutUnsolved: null, rlTasks: null, tooLong: [], solutionTokens: null },
     },
+    layouts: [],
     serving: { server: "light", contextTokens: 1024, dtype: "float32", toolCallParser: "hermes" },
     jobs: [{ id: "publish-rl-40", needs: [], kind: "publish", evaluate: "evaluate-rl-40" }],
     measurementKey: digestJson("key"),
-    estimate: { attempts: { expert: 1728, rollouts: 1280, evaluation: 768 } },
+    estimate: { attempts: { expert: 1728, probe: 0, rollouts: 1280, evaluation: 768 }, cost: null },
+    warnings: [],
     digest: digestJson({ plan: name }),
   };
 }

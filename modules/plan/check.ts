@@ -1,70 +1,239 @@
 /**
- * Recipe → every mistake in it that the schema cannot see, all at once. Pure.
+ * Recipe + model + target → every mistake in the recipe that its schema cannot see, all at once. Pure.
  */
 import type { Issue } from "../../schemas/error.ts";
-import type { Recipe } from "../../schemas/recipe.ts";
+import type { Model } from "../../schemas/model.ts";
+import type { Warning } from "../../schemas/plan.ts";
+import { contextTokensOf, type Recipe } from "../../schemas/recipe.ts";
+import type { Target } from "../../schemas/target.ts";
 
-/** The mistakes of a recipe; empty when there is none. `where` is the recipe's file. */
-export function checkRecipe(recipe: Recipe, where: string): Issue[] {
-  const issues: Issue[] = [];
-  const add = (path: string, issue: Omit<Issue, "path">) => issues.push({ ...issue, path: `${where}: ${path}` });
+/** What a recipe is checked against. */
+export interface CheckInputs {
+  readonly recipe: Recipe;
+  readonly target: Target;
+  /** The model's row; null for one that is only a folder. */
+  readonly model: Model | null;
+  /** Tokens the model was made for; null where its files do not say. */
+  readonly nativeContextTokens: number | null;
+}
 
-  recipe.report.forEach((report, index) => {
+/** A mistake without the file it is in. */
+export type Mistake = Issue;
+
+/** The mistakes of a recipe, by the field's path; empty when there is none. */
+export function checkRecipe(inputs: CheckInputs): Mistake[] {
+  return [
+    ...checkReports(inputs.recipe),
+    ...checkTasks(inputs.recipe),
+    ...checkContext(inputs),
+    ...checkAnswers(inputs.recipe),
+    ...checkRollouts(inputs.recipe),
+    ...checkTarget(inputs),
+  ];
+}
+
+function checkReports(recipe: Recipe): Mistake[] {
+  return recipe.report.flatMap((report, index): Mistake[] => {
     const path = `report.${index}`;
     const stage = report.stage === "sft" ? (recipe.kind === "sft-rl" ? recipe.sft : null) : recipe.rl;
-    if (stage === null) {
-      add(path, {
-        code: "report-stage-missing",
-        asked: "a checkpoint of the SFT stage is to be reported",
-        found: "this recipe trains by RL alone",
-        allowed: 'stage "rl"',
-        todo: "report an RL step, or use sftThenRl",
-      });
-      return;
-    }
-    if (report.step > stage.steps || (report.step % stage.saveEverySteps !== 0 && report.step !== stage.steps)) {
-      add(path, {
-        code: "report-step-not-saved",
+    if (stage === null)
+      return [
+        {
+          ...{ code: "report-stage-missing", path },
+          asked: "a checkpoint of the SFT stage is to be reported",
+          found: "this recipe trains by RL alone",
+          allowed: 'stage "rl"',
+          todo: "report an RL step, or use sftThenRl",
+        },
+      ];
+    if (report.step <= stage.steps && (report.step % stage.saveEverySteps === 0 || report.step === stage.steps))
+      return [];
+    return [
+      {
+        ...{ code: "report-step-not-saved", path },
         asked: `step ${report.step} of ${report.stage} is to be reported`,
         found: `the stage has ${stage.steps} steps and saves every ${stage.saveEverySteps}`,
         allowed: `multiples of ${stage.saveEverySteps} up to ${stage.steps}, and ${stage.steps}`,
         todo: "report a step that is saved, or change saveEverySteps",
-      });
-    }
+      },
+    ];
   });
+}
 
-  const { min, max } = recipe.rl.tasks.passRateBand;
+function checkTasks(recipe: Recipe): Mistake[] {
+  const mistakes: Mistake[] = [];
+  const { of, min, max } = recipe.rl.tasks.passRateBand;
+  const band = "rl.tasks.passRateBand";
   if (min > max)
-    add("rl.tasks.passRateBand", {
-      code: "pass-rate-band-empty",
+    mistakes.push({
+      ...{ code: "pass-rate-band-empty", path: band },
       asked: `a pass rate from ${min} to ${max}`,
       found: "no number lies in that band",
       allowed: "min ≤ max, both in 0…1",
       todo: "swap the two",
     });
-
-  const { tasks } = recipe;
-  if (tasks.heldOut + tasks.validation >= tasks.tasks)
-    add("tasks", {
-      code: "split-impossible",
-      asked: `${tasks.heldOut} held-out and ${tasks.validation} validation tasks`,
-      found: `only ${tasks.tasks} tasks are generated, which leaves none to train on`,
-      allowed: `heldOut + validation < ${tasks.tasks}`,
-      todo: "generate more tasks or hold out fewer",
+  if (of === "sft" && recipe.kind === "rl")
+    mistakes.push({
+      ...{ code: "pass-rate-model-unknown", path: `${band}.of` },
+      asked: "RL tasks are chosen by the pass rates of this recipe's SFT checkpoint",
+      found: "this recipe trains by RL alone and has none",
+      allowed: '"expert", "base", or a model whose pass rates the dataset\'s index has',
+      todo: "name one of these, or use sftThenRl",
     });
+  const known = of === "expert" || of === "base" || of === "sft";
+  const { tasks, expert } = recipe;
+  if (tasks.kind === "generated") {
+    const { heldOut, validation } = tasks.split;
+    if (heldOut + validation >= tasks.count)
+      mistakes.push({
+        ...{ code: "split-impossible", path: "tasks" },
+        asked: `${heldOut} held-out and ${validation} validation tasks`,
+        found: `only ${tasks.count} tasks are generated, which leaves none to train on`,
+        allowed: `heldOut + validation < ${tasks.count}`,
+        todo: "generate more tasks or hold out fewer",
+      });
+    if (!known)
+      mistakes.push({
+        ...{ code: "pass-rate-model-unknown", path: `${band}.of` },
+        asked: `RL tasks are chosen by the pass rates of "${of}"`,
+        found: "generated tasks have no index that would hold them",
+        allowed: '"expert", "base" or "sft"',
+        todo: "name one of these",
+      });
+  } else if (expert.kind === "scripted")
+    mistakes.push({
+      ...{ code: "expert-unfit", path: "expert" },
+      asked: "a scripted expert acts on the tasks of a dataset",
+      found: "only generated families have a scripted expert",
+      allowed: '{ kind: "model", model: "…" }',
+      todo: "name the expert model",
+    });
+  return mistakes;
+}
 
+function checkContext({ recipe, model, nativeContextTokens: native }: CheckInputs): Mistake[] {
+  const tokens = contextTokensOf(recipe.context);
+  const { rope } = recipe;
+  const of = model?.name ?? recipe.model;
+  if (native !== null && tokens > native && !rope)
+    return [
+      {
+        ...{ code: "context-beyond-model", path: "context" },
+        asked: `${tokens} tokens of context`,
+        found: `${of} was made for ${native}`,
+        allowed: `up to ${native}, or more with a rope block`,
+        todo: `shorten it, or add rope: { type: "yarn", factor: ${Math.ceil(tokens / native)}, originalMaxTokens: ${native} } (see the model's card)`,
+      },
+    ];
+  if (!rope) return [];
+  if (native !== null && tokens <= native)
+    return [
+      {
+        ...{ code: "rope-not-needed", path: "rope" },
+        asked: `positions are stretched by ${rope.factor}`,
+        found: `${tokens} tokens lie within the ${native} that ${of} was made for, and stretching changes short texts too`,
+        allowed: `a rope block with more than ${native} tokens of context`,
+        todo: "remove it",
+      },
+    ];
+  if (rope.factor * rope.originalMaxTokens < tokens)
+    return [
+      {
+        ...{ code: "rope-too-short", path: "rope.factor" },
+        asked: `${tokens} tokens of context`,
+        found: `${rope.originalMaxTokens} × ${rope.factor} reach ${rope.originalMaxTokens * rope.factor}`,
+        allowed: `a factor of at least ${tokens / rope.originalMaxTokens}`,
+        todo: "raise the factor or shorten the context",
+      },
+    ];
+  return [];
+}
+
+function checkAnswers(recipe: Recipe): Mistake[] {
+  const tokens = contextTokensOf(recipe.context);
   const answers = {
     "rl.maxTokensPerTurn": recipe.rl.maxTokensPerTurn,
     "evaluation.maxTokensPerTurn": recipe.evaluation.maxTokensPerTurn,
   };
-  for (const [path, tokens] of Object.entries(answers))
-    if (tokens >= recipe.contextTokens)
-      add(path, {
-        code: "context-too-short",
-        asked: `${tokens} tokens in one answer`,
-        found: `the context is ${recipe.contextTokens} tokens, prompt included`,
-        allowed: `less than ${recipe.contextTokens}`,
-        todo: "lower it or raise contextTokens",
+  return Object.entries(answers)
+    .filter(([, answer]) => answer >= tokens)
+    .map(([path, answer]) => ({
+      ...{ code: "context-too-short", path },
+      asked: `${answer} tokens in one answer`,
+      found: `the context is ${tokens} tokens, prompt included`,
+      allowed: `less than ${tokens}`,
+      todo: "lower it or raise context",
+    }));
+}
+
+function checkRollouts({ rl }: Recipe): Mistake[] {
+  if (rl.rollouts.placement !== "dedicated" || rl.parallelism?.nodes === undefined) return [];
+  if (rl.rollouts.nodes < rl.parallelism.nodes) return [];
+  return [
+    {
+      ...{ code: "rollouts-leave-no-trainer", path: "rl.rollouts.nodes" },
+      asked: `${rl.rollouts.nodes} of ${rl.parallelism.nodes} nodes only generate`,
+      found: "no node is left to train",
+      allowed: `at most ${rl.parallelism.nodes - 1}`,
+      todo: "lower it or raise rl.parallelism.nodes",
+    },
+  ];
+}
+
+function checkTarget({ recipe, target, model }: CheckInputs): Mistake[] {
+  const mistakes: Mistake[] = [];
+  const not = (path: string, issue: Omit<Issue, "code" | "path">) =>
+    mistakes.push({ ...{ code: "not-on-this-target", path }, ...issue });
+  if (target.kind === "local") {
+    if (recipe.expert.kind === "model")
+      not("expert", {
+        asked: `${recipe.expert.model} as expert`,
+        found: "the local target serves no expert model",
+        allowed: '{ kind: "scripted" }',
+        todo: "use the scripted expert, or plan for a cluster target",
       });
-  return issues;
+    return mistakes;
+  }
+  if (model === null)
+    mistakes.push({
+      ...{ code: "model-unsized", path: "model" },
+      asked: `${recipe.model} is trained on ${target.name}`,
+      found: "schemas/model.ts has no row for it, so its memory cannot be computed",
+      allowed: "a model with a row there",
+      todo: "add its row, from its config.json",
+    });
+  if (recipe.server === "light")
+    not("server", {
+      asked: "the light server",
+      found: `${target.name} serves with vLLM`,
+      allowed: '"vllm"',
+      todo: "leave server out",
+    });
+  if (recipe.expert.kind === "model" && !target.expertUrl)
+    mistakes.push({
+      ...{ code: "expert-unreachable", path: "expert" },
+      asked: `${recipe.expert.model} acts on the tasks`,
+      found: `the target ${target.name} names no endpoint of an expert`,
+      allowed: "a target with expertUrl",
+      todo: `set expertUrl in stacks/targets/${target.name}.ts`,
+    });
+  return mistakes;
+}
+
+/** What a reader should know of a recipe before money is spent. */
+export function warnOf({ recipe, model, target }: CheckInputs): Warning[] {
+  const warnings: Warning[] = [];
+  if (target.kind !== "local" && !recipe.modelRevision)
+    warnings.push({
+      ...{ code: "model-revision-not-pinned", path: "modelRevision" },
+      message: `${model?.name ?? recipe.model} is fetched at whatever commit its repository has that day`,
+      todo: "set modelRevision to a commit",
+    });
+  if (recipe.rope && recipe.rope.factor > 4)
+    warnings.push({
+      ...{ code: "rope-factor-untried", path: "rope.factor" },
+      message: `factor ${recipe.rope.factor} is beyond the 4 that Qwen documents for YaRN`,
+      todo: "evaluate the base model at this length first",
+    });
+  return warnings;
 }

@@ -1,25 +1,31 @@
 /**
- * Recipe → the graph of jobs: collect, select, train, checkpoint, evaluate, publish. Pure.
+ * Recipe → the graph of jobs: collect, select, probe, train, checkpoint, evaluate, publish. Pure.
  */
-import type { Job } from "../../schemas/job.ts";
+import type { Job, TrainJob } from "../../schemas/job.ts";
 import type { Recipe } from "../../schemas/recipe.ts";
 
-/** Renders one stage's trainer configuration; a trainer's adapter is handed in, so that planning knows no trainer. */
-export type RenderConfig = (recipe: Recipe, stage: "sft" | "rl") => Record<string, unknown>;
+/** A stage's trainer, configuration and launch; adapters are handed in, so that planning knows no trainer. */
+export type RenderTrainJob = (
+  stage: "sft" | "rl",
+  startFrom: string,
+) => Pick<TrainJob, "trainer" | "config" | "launch">;
 
-/** Attempts at once against one environment service: enough to keep two cores busy, few enough to stay in memory. */
+/** Attempts at once of one machine's environment service: enough to keep two cores busy, few enough to stay in memory. */
 const CONCURRENCY = 16;
 
 /** Tasks an evaluation may use. */
 export type EvaluatedSplit = "held-out" | "validation";
 
 /** What a graph is made from. */
-interface JobGraphInputs {
+export interface JobGraphInputs {
   readonly recipe: Recipe;
   readonly name: string;
-  readonly render: RenderConfig;
+  /** Version of the expert that acts. */
   readonly expert: string;
   readonly split: EvaluatedSplit;
+  readonly train: RenderTrainJob;
+  /** Attempts at once where it is not one machine's. */
+  readonly attemptsAtOnce?: number;
 }
 
 /** Id of the checkpoint job of a stage's step. */
@@ -28,83 +34,115 @@ function checkpointJobId(stage: "sft" | "rl", step: number): string {
 }
 
 /** The jobs of a recipe, each after the ones it needs. */
-export function jobGraph({ recipe, name, render, expert, split }: JobGraphInputs): Job[] {
-  const jobs: Job[] = [
+export function jobGraph(inputs: JobGraphInputs): Job[] {
+  const { recipe, split } = inputs;
+  const probed = probedCheckpoint(recipe);
+  const startFrom = recipe.kind === "sft-rl" ? checkpointJobId("sft", recipe.sft.steps) : "base";
+  return [
     { id: "base", kind: "checkpoint", needs: [], name: recipe.model, stage: "base", step: 0, train: null },
+    collectJob(inputs),
     {
-      id: "collect",
-      kind: "collect",
-      needs: [],
-      expert,
-      splits: ["train", split],
-      attempts: recipe.expert.attempts,
-      seed: recipe.expert.seed,
-      concurrency: CONCURRENCY,
+      ...{ id: "select", kind: "select", needs: ["collect"], evaluated: split, sft: sftRule(recipe) },
+      rl: probed === null ? rlRule(recipe, recipe.rl.tasks.passRateBand.of) : null,
     },
-    {
-      id: "select",
-      kind: "select",
-      needs: ["collect"],
-      evaluated: split,
-      sft:
-        recipe.kind === "sft-rl"
-          ? {
-              maxPerTask: recipe.sft.data.maxPerTask,
-              maxLengthRatio: recipe.sft.data.maxLengthRatio,
-              maxTrajectories: recipe.sft.data.maxTrajectories ?? null,
-            }
-          : null,
-      rl: { min: recipe.rl.tasks.passRateBand.min, max: recipe.rl.tasks.passRateBand.max },
-    },
+    ...(recipe.kind === "sft-rl" ? stageJobs(inputs, recipe.sft, "sft", "base", "select") : []),
+    ...(probed === null ? [] : probeJobs(inputs, probed)),
+    ...stageJobs(inputs, recipe.rl, "rl", startFrom, probed === null ? "select" : "select-rl"),
+    ...evaluationJobs(inputs),
   ];
-  const reported = (stage: "sft" | "rl") => recipe.report.filter((r) => r.stage === stage).map((r) => r.step);
-  const checkpoint = (stage: "sft" | "rl", step: number): Job => ({
-    id: checkpointJobId(stage, step),
-    kind: "checkpoint",
+}
+
+/** The checkpoint job whose pass rates the run itself has to measure; null where they are known from elsewhere. */
+function probedCheckpoint(recipe: Recipe): string | null {
+  const { of } = recipe.rl.tasks.passRateBand;
+  if (of === "base") return "base";
+  if (of !== "sft") return null;
+  if (recipe.kind !== "sft-rl") throw new TypeError("an RL-only recipe has no SFT checkpoint to probe");
+  return checkpointJobId("sft", recipe.sft.steps);
+}
+
+/** The expert acts on training tasks only where something is made of it: SFT's data, or the choice of RL's tasks. */
+function collectJob({ recipe, expert, split, attemptsAtOnce = CONCURRENCY }: JobGraphInputs): Job {
+  const usesTraining = recipe.kind === "sft-rl" || recipe.rl.tasks.passRateBand.of === "expert";
+  return {
+    id: "collect",
+    kind: "collect",
     needs: [],
-    name: `${name} ${stage === "sft" ? "SFT" : "RL"} step ${step}`,
-    stage,
-    step,
-    train: stage,
-  });
+    expert,
+    splits: usesTraining ? ["train", split] : [split],
+    attempts: recipe.expert.attempts,
+    seed: recipe.expert.seed,
+    concurrency: attemptsAtOnce,
+  };
+}
 
-  let startFrom = "base";
-  if (recipe.kind === "sft-rl") {
-    jobs.push({
-      id: "sft",
-      kind: "train",
-      needs: ["base", "select"],
-      stage: "sft",
-      trainer: "trl",
-      startFrom,
-      steps: recipe.sft.steps,
-      saveEverySteps: recipe.sft.saveEverySteps,
-      config: render(recipe, "sft"),
-    });
-    for (const step of unique([...reported("sft"), recipe.sft.steps])) jobs.push(checkpoint("sft", step));
-    startFrom = checkpointJobId("sft", recipe.sft.steps);
-  }
-  jobs.push({
-    id: "rl",
-    kind: "train",
-    needs: [startFrom, "select"],
-    stage: "rl",
-    trainer: "trl",
-    startFrom,
-    steps: recipe.rl.steps,
-    saveEverySteps: recipe.rl.saveEverySteps,
-    config: render(recipe, "rl"),
-  });
-  for (const step of unique(reported("rl"))) jobs.push(checkpoint("rl", step));
+function sftRule(recipe: Recipe): Extract<Job, { kind: "select" }>["sft"] {
+  if (recipe.kind !== "sft-rl") return null;
+  const { maxPerTask, maxLengthRatio, maxTrajectories } = recipe.sft.data;
+  return { maxPerTask, maxLengthRatio, maxTrajectories: maxTrajectories ?? null };
+}
 
-  const evaluated = ["base", ...recipe.report.map((r) => checkpointJobId(r.stage, r.step))];
-  for (const id of unique(evaluated)) {
-    jobs.push({ id: `evaluate-${id}`, kind: "evaluate", needs: [id, "select"], checkpoint: id });
+function rlRule({ rl }: Recipe, of: string): Extract<Job, { kind: "select" }>["rl"] {
+  const { min, max } = rl.tasks.passRateBand;
+  return { of, min, max, dropAlwaysSolvedBy: rl.tasks.dropAlwaysSolvedBy ?? null };
+}
+
+/** A checkpoint on the training tasks, then RL's choice by what it solved. */
+function probeJobs({ recipe, attemptsAtOnce }: JobGraphInputs, checkpoint: string): Job[] {
+  const id = `probe-${checkpoint}`;
+  return [
+    {
+      id,
+      kind: "probe",
+      needs: [checkpoint],
+      checkpoint,
+      attempts: recipe.expert.attempts,
+      concurrency: attemptsAtOnce,
+    },
+    // After `select`: both write the run's one selection, this one the part that is still open.
+    { id: "select-rl", kind: "select", needs: ["select", id], evaluated: null, sft: null, rl: rlRule(recipe, id) },
+  ];
+}
+
+/** A stage's training, and its checkpoints that somebody needs: reported ones, and SFT's last, where RL begins. */
+function stageJobs(
+  { recipe, name, train }: JobGraphInputs,
+  { steps, saveEverySteps }: { readonly steps: number; readonly saveEverySteps: number },
+  stage: "sft" | "rl",
+  startFrom: string,
+  selection: string,
+): Job[] {
+  const { trainer, config, launch } = train(stage, startFrom);
+  const reported = recipe.report.filter((one) => one.stage === stage).map((one) => one.step);
+  return [
+    {
+      ...{ id: stage, kind: "train", needs: [startFrom, selection], stage, trainer, startFrom },
+      ...{ steps, saveEverySteps, config, launch },
+    },
+    ...unique(stage === "sft" ? [...reported, steps] : reported).map(
+      (step): Job => ({
+        id: checkpointJobId(stage, step),
+        kind: "checkpoint",
+        needs: [],
+        name: `${name} ${stage === "sft" ? "SFT" : "RL"} step ${step}`,
+        stage,
+        step,
+        train: stage,
+      }),
+    ),
+  ];
+}
+
+/** What is measured: the base model and every declared checkpoint. */
+function evaluationJobs({ recipe, split, attemptsAtOnce }: JobGraphInputs): Job[] {
+  const evaluated = ["base", ...recipe.report.map((one) => checkpointJobId(one.stage, one.step))];
+  return unique(evaluated).flatMap((id): Job[] => [
+    { id: `evaluate-${id}`, kind: "evaluate", needs: [id, "select"], checkpoint: id, concurrency: attemptsAtOnce },
     // What is tuned on validation tasks has no place on a leaderboard.
-    if (split === "validation") continue;
-    jobs.push({ id: `publish-${id}`, kind: "publish", needs: [`evaluate-${id}`], evaluate: `evaluate-${id}` });
-  }
-  return jobs;
+    ...(split === "validation"
+      ? []
+      : [{ id: `publish-${id}`, kind: "publish" as const, needs: [`evaluate-${id}`], evaluate: `evaluate-${id}` }]),
+  ]);
 }
 
 function unique<T>(items: readonly T[]): T[] {

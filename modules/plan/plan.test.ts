@@ -3,49 +3,62 @@ import { describe, expect, it } from "vitest";
 import { canonicalJson, digestJson } from "../../schemas/digest.ts";
 import { UserError } from "../../schemas/error.ts";
 import { Plan } from "../../schemas/plan.ts";
-import { type RecipeInput, rlOnly, type SftRlRecipeInput, sftThenRl } from "../../schemas/recipe.ts";
-import { compilePlan, renderPlan } from "./index.ts";
+import type { RecipeInput, Report } from "../../schemas/recipe.ts";
+import { rlOnly, sftThenRl } from "../../schemas/recipe-builders.ts";
+import { type ClusterTrainer, compilePlan, parseRecipe, renderPlan } from "./index.ts";
 
+/** Widened, so that the type checker leaves mistakes to the plan. */
+function reports(...all: Report[]): Report[] {
+  return all;
+}
+function generated(count: number) {
+  return { kind: "generated" as const, family: "repo-chores", seed: 1, count, split: { heldOut: 8, validation: 4 } };
+}
 const rl = {
   ...{ steps: 8, promptsPerStep: 4, rolloutsPerPrompt: 4, learningRate: 1e-3, lora: { rank: 4 } },
   ...{ maxTurns: 6, maxTokensPerTurn: 48, saveEverySteps: 4 },
 };
-const written: SftRlRecipeInput = {
+const written = {
   model: "tiny",
-  contextTokens: 1024,
-  tasks: { family: "repo-chores", seed: 1, tasks: 40, heldOut: 8, validation: 4 },
+  context: 1024,
+  tasks: generated(40),
   sft: { steps: 10, batchSize: 4, learningRate: 1e-3, lora: { rank: 4 }, saveEverySteps: 5 },
   rl,
-  report: [
-    { stage: "sft", step: 10 },
-    { stage: "rl", step: 8 },
-  ],
+  report: reports({ stage: "sft", step: 10 }, { stage: "rl", step: 8 }),
   evaluation: {
     ...{ name: "p", attempts: 8, temperature: 1, topP: 1, maxTurns: 6, maxTokensPerTurn: 48, seed: 0 },
-    failureRule: { retries: 3, exhausted: "counts-as-failure" },
+    failureRule: { retries: 3, exhausted: "counts-as-failure" as const },
   },
 };
 const { sft: _sft, ...withoutSft } = written;
 
-function plan(
-  recipe: RecipeInput | object,
-  changes: { harness?: string; split?: "held-out" | "validation" } = {},
-): Plan {
+function plan(recipe: object, changes: { harness?: string; split?: "held-out" | "validation" } = {}): Plan {
   return compilePlan({
-    recipe,
-    file: "recipes/r.ts",
+    recipe: parseRecipe(recipe, (path) => `recipes/r.ts: ${path}`),
+    locate: (path) => `recipes/r.ts: ${path}`,
     defaultName: "r",
     target: { ...{ kind: "local", name: "local", home: ".uplift", slots: 2, threads: 1 }, ...ports },
     taskSet: {
-      ...{ digest: digestJson("tasks"), familyDigest: digestJson("family") },
+      ...{ digest: digestJson("tasks"), familyDigest: digestJson("family"), standIn: false },
       ...{ tasks: 40, groups: 30, train: 28, validation: 4, heldOut: 8 },
+      ...{ heldOutUnsolved: null, rlTasks: null, tooLong: [], solutionTokens: null },
     },
-    baseModel: { name: "tiny", digest: digestJson("base"), bytes: 3 },
+    ...{ model: null, nativeContextTokens: 2048 },
+    baseModel: { name: "tiny", revision: null, digest: digestJson("base"), bytes: 3 },
     harness: changes.harness ?? "1",
     expert: "1",
     split: changes.split ?? "held-out",
-    render: (_recipe, stage) => ({ stage }),
+    trainers: {
+      local: { renderConfig: (_recipe, stage) => ({ stage }), check: () => [] },
+      ...{ sft: noClusterTrainer("automodel"), rl: noClusterTrainer("nemo-rl") },
+    },
   });
+}
+function noClusterTrainer(name: "automodel" | "nemo-rl"): ClusterTrainer {
+  const never = () => {
+    throw new Error(`a local plan asked ${name}`);
+  };
+  return { name, renderConfig: never, launch: never, check: never };
 }
 const ports = { controllerPort: 7600, environmentsPort: 7601, server: "vllm", endpointHours: 2 } as const;
 
@@ -100,7 +113,7 @@ describe("a plan", () => {
   });
 
   it("has no SFT job for RL alone, which starts from the base", () => {
-    const jobs = plan(rlOnly({ ...withoutSft, report: [{ stage: "rl", step: 8 }] })).jobs;
+    const jobs = plan(rlOnly({ ...withoutSft, report: reports({ stage: "rl", step: 8 }) })).jobs;
     expect(jobs.filter(({ kind }) => kind === "train").map(({ id }) => id)).toEqual(["rl"]);
     expect(jobs.find(({ id }) => id === "rl")).toMatchObject({ startFrom: "base" });
   });
@@ -124,12 +137,12 @@ describe("a plan", () => {
   it("keeps its comparability key when training changes, and loses it when measuring does", () => {
     const key = plan(sftThenRl(written)).measurementKey;
     expect(plan(sftThenRl({ ...written, rl: { ...rl, learningRate: 2e-3 } })).measurementKey).toBe(key);
-    expect(plan(rlOnly({ ...withoutSft, report: [{ stage: "rl", step: 8 }] })).measurementKey).toBe(key);
+    expect(plan(rlOnly({ ...withoutSft, report: reports({ stage: "rl", step: 8 }) })).measurementKey).toBe(key);
     const others = [
       plan(sftThenRl({ ...written, evaluation: { ...written.evaluation, temperature: 0.5 } })),
-      plan(sftThenRl({ ...written, contextTokens: 2048 })),
+      plan(sftThenRl({ ...written, context: 2048 })),
       plan(sftThenRl({ ...written, server: "light" })),
-      plan(sftThenRl({ ...written, expert: { attempts: 4 } })),
+      plan(sftThenRl({ ...written, expert: { kind: "scripted", attempts: 4 } })),
       plan(sftThenRl(written), { harness: "2" }),
     ];
     for (const other of others) expect(other.measurementKey).not.toBe(key);
@@ -138,6 +151,7 @@ describe("a plan", () => {
   it("counts what it will attempt", () => {
     expect(plan(sftThenRl(written)).estimate.attempts).toEqual({
       expert: (28 + 8) * 8,
+      probe: 0,
       rollouts: 8 * 4 * 4,
       evaluation: 3 * 8 * 8,
     });
@@ -156,9 +170,9 @@ describe("a recipe's mistakes", () => {
   it("are all reported at once, each with the field's path", () => {
     const wrong = sftThenRl({
       ...written,
-      tasks: { family: "repo-chores", seed: 1, tasks: 10, heldOut: 8, validation: 4 },
+      tasks: generated(10),
       rl: { ...rl, tasks: { passRateBand: { min: 0.9, max: 0.1 } }, maxTokensPerTurn: 4096 },
-      report: [{ stage: "rl", step: 5 }],
+      report: reports({ stage: "rl", step: 5 }),
     });
     expect(codes(() => plan(wrong)).sort()).toEqual([
       "context-too-short",
@@ -184,8 +198,9 @@ describe("a recipe's mistakes", () => {
       return [];
     };
     expect(allowedOf({ rl: { ...rl, steps: 0 } })).toEqual(["more than 0"]);
-    expect(allowedOf({ contextTokens: "128k" })).toEqual(["a value of type number"]);
+    expect(allowedOf({ context: "64k" })).toEqual(['"128k" or "256k", or a value of type number']);
     expect(allowedOf({ server: "sglang" })).toEqual(['"vllm" or "light"']);
+    expect(allowedOf({ tasks: { kind: "found" } })).toEqual(['"generated" or "dataset"']);
     expect(allowedOf({ kind: "dpo" })).toEqual(['kind "sft-rl" (sftThenRl) or "rl" (rlOnly)']);
   });
 
@@ -198,9 +213,11 @@ describe("a recipe's mistakes", () => {
   });
 
   it("include a reported step beyond the last one, and accept the last one though it is no multiple", () => {
-    expect(codes(() => plan(sftThenRl({ ...written, report: [{ stage: "rl", step: 12 }] })))).toEqual([
+    expect(codes(() => plan(sftThenRl({ ...written, report: reports({ stage: "rl", step: 12 }) })))).toEqual([
       "report-step-not-saved",
     ]);
-    expect(plan(sftThenRl({ ...written, rl: { ...rl, steps: 7 }, report: [{ stage: "rl", step: 7 }] })).name).toBe("r");
+    expect(
+      plan(sftThenRl({ ...written, rl: { ...rl, steps: 7 }, report: reports({ stage: "rl", step: 7 }) })).name,
+    ).toBe("r");
   });
 });

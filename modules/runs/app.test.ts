@@ -107,6 +107,18 @@ describe("the runs API", () => {
     expect([runs.map(({ id }) => id), unreadable.length]).toEqual([["run-b"], 1]);
   });
 
+  it("finds the run of an id, and the runs of a recipe newest first", async () => {
+    for (const id of ["run-a", "run-b"]) await submit(id, { again: true });
+    await client.query(`update runs set created_at = '2026-01-01T00:00:00.000Z' where id = 'run-b'`);
+    await store.setState("run-a", "failed", "x", new Date().toISOString());
+    expect(await store.named("run-b")).toEqual([{ id: "run-b", recipe: "fixture", state: "running" }]);
+    expect((await store.named("fixture")).map(({ id, state }) => `${id} ${state}`)).toEqual([
+      "run-a failed",
+      "run-b running",
+    ]);
+    expect(await store.named("run-c")).toEqual([]);
+  });
+
   it("cancels a running run once and says that an ended one has ended", async () => {
     await submit("run-a");
     const cancelled = Run.parse(await (await app.request("/api/runs/run-a/cancel", { method: "POST" })).json());

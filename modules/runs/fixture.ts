@@ -19,8 +19,8 @@ export function planWith(jobs: readonly Job[]): Plan {
     recipe: {
       kind: "rl",
       model: "m",
-      contextTokens: 1024,
-      tasks: { family: "f", seed: 1, tasks: 10, heldOut: 2, validation: 2 },
+      context: 1024,
+      tasks: { kind: "generated", family: "f", seed: 1, count: 10, split: { heldOut: 2, validation: 2 } },
       rl: {
         ...{ steps: 4, promptsPerStep: 2, rolloutsPerPrompt: 2, learningRate: 0.1, lora: { rank: 1 } },
         ...{ maxTurns: 2, maxTokensPerTurn: 8, saveEverySteps: 2 },
@@ -32,12 +32,26 @@ export function planWith(jobs: readonly Job[]): Plan {
       },
     },
     target: { kind: "local", name: "local", slots: 2 },
-    baseModel: { name: "m", digest: DIGEST, bytes: 1 },
-    taskSet: { digest: DIGEST, familyDigest: DIGEST, tasks: 10, groups: 10, train: 6, validation: 2, heldOut: 2 },
+    contextTokens: 1024,
+    baseModel: { name: "m", revision: null, digest: DIGEST, bytes: 1 },
+    taskSet: {
+      ...{
+        digest: DIGEST,
+        familyDigest: DIGEST,
+        standIn: false,
+        heldOutUnsolved: null,
+        rlTasks: null,
+        tooLong: [],
+        solutionTokens: null,
+      },
+      ...{ tasks: 10, groups: 10, train: 6, validation: 2, heldOut: 2 },
+    },
     serving: { server: "light", contextTokens: 1024, dtype: "float32", toolCallParser: "hermes" },
+    layouts: [],
     jobs,
     measurementKey: DIGEST,
-    estimate: { attempts: { expert: 0, rollouts: 0, evaluation: 0 } },
+    estimate: { attempts: { expert: 0, probe: 0, rollouts: 0, evaluation: 0 }, cost: null },
+    warnings: [],
   });
   return { ...body, digest: digestJson(body) };
 }

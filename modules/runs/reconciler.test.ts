@@ -43,11 +43,11 @@ const select: Job = {
   needs: ["collect"],
   evaluated: "held-out",
   sft: null,
-  rl: { min: 0, max: 1 },
+  rl: { of: "expert", min: 0, max: 1, dropAlwaysSolvedBy: null },
 };
 const train: Job = {
   ...{ id: "rl", kind: "train", needs: ["select"], stage: "rl", trainer: "trl" },
-  ...{ startFrom: "base", steps: 4, saveEverySteps: 2, config: {} },
+  ...{ startFrom: "base", steps: 4, saveEverySteps: 2, config: {}, launch: null },
 };
 const checkpoint: Job = { id: "rl-2", kind: "checkpoint", needs: [], name: "x", stage: "rl", step: 2, train: "rl" };
 
@@ -72,6 +72,7 @@ function scripted(script: Record<string, StepStatus[]>, asked: string[] = []): S
   return {
     collect: executor,
     select: { ...executor, slots: 0 },
+    probe: executor,
     train: executor,
     checkpoint: executor,
     evaluate: executor,

@@ -2,7 +2,7 @@
  * Run store: runs and their steps in the database. The whole state of the controller is here: a new process reads it
  * and goes on.
  */
-import { and, asc, desc, eq, getTableColumns, inArray, sql } from "drizzle-orm";
+import { and, asc, desc, eq, getTableColumns, inArray, or, sql } from "drizzle-orm";
 import { integer, jsonb, type PgDatabase, type PgQueryResultHKT, pgTable, primaryKey, text } from "drizzle-orm/pg-core";
 import { UserError } from "../../schemas/error.ts";
 import { Run, type RunState, type RunStep, RunSummary } from "../../schemas/run.ts";
@@ -125,6 +125,15 @@ export class RunStore {
       .offset(offset);
     const summaries = rows.map(async (row) => RunSummary.parse({ ...row, steps: await this.#stepsOf(row.id) }));
     return { runs: await Promise.all(summaries), total: count?.total ?? 0 };
+  }
+
+  /** The run of this id and the runs of this recipe, newest first; their plans are not read. */
+  async named(idOrRecipe: string): Promise<Pick<Run, "id" | "recipe" | "state">[]> {
+    return this.#db
+      .select({ id: runs.id, recipe: runs.recipe, state: sql<RunState>`${runs.state}` })
+      .from(runs)
+      .where(or(eq(runs.id, idOrRecipe), eq(runs.recipe, idOrRecipe)))
+      .orderBy(desc(runs.createdAt), desc(runs.id));
   }
 
   /** Replaces one step's record. */

@@ -6,3 +6,4 @@
 export { endpointName, endpointUrl, ensureApiKey, exampleCall, type WaitReady, waitReady } from "./endpoint.ts";
 export { serverCodeDigest } from "./server-code.ts";
 export { type ServingCommand, servingCommand } from "./serving-command.ts";
+export { vllmFlags } from "./vllm-flags.ts";

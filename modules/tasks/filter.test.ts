@@ -2,7 +2,14 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../schemas/error.ts";
 import type { Outcome, Trajectory } from "../../schemas/trajectory.ts";
-import { chooseRlTasks, chooseSftTrajectories, heldOutSolvable, passRates } from "./filter.ts";
+import {
+  chooseRlTasks,
+  chooseSftTrajectories,
+  heldOutSolvable,
+  leaveOutAlwaysSolved,
+  passRates,
+  ratesOf,
+} from "./filter.ts";
 import { random } from "./random.ts";
 
 const OUTCOMES: Record<Outcome["kind"], Outcome> = {
@@ -131,6 +138,53 @@ describe("chooseRlTasks", () => {
   it("does not take a task that only the infrastructure failed", () => {
     expect(() => chooseRlTasks(passRates([trajectory("a", 0, "infrastructure")]), { min: 0, max: 1 })).toThrow(
       "1 unmeasured",
+    );
+  });
+});
+
+describe("leaveOutAlwaysSolved", () => {
+  const ends = (taskId: string, ...outcomes: Outcome["kind"][]) => outcomes.map((outcome) => ({ taskId, outcome }));
+  const rates = ratesOf([
+    ...ends("always", "passed", "passed", "infrastructure"),
+    ...ends("once", "passed"),
+    ...ends("often", "passed", "passed", "passed", "failed"),
+    ...ends("lost", "infrastructure", "infrastructure"),
+    ...ends("elsewhere", "passed"),
+  ]);
+  const ids = ["always", "lost", "new", "often", "once"];
+
+  it("drops what every attempt that counts has solved, and keeps what failed once, was lost, or never tried", () => {
+    const { kept, dropped } = leaveOutAlwaysSolved(ids, { rates, run: "r-1" }, 3);
+    expect(kept).toEqual(["lost", "new", "often"]);
+    expect(dropped).toEqual(["always", "once"]);
+  });
+
+  it("says how many tasks are left where a step needs more", () => {
+    try {
+      leaveOutAlwaysSolved(ids, { rates, run: "r-1" }, 4);
+      expect.unreachable();
+    } catch (error) {
+      expect((error as UserError).code).toBe("too-few-rl-tasks");
+      expect((error as Error).message).toContain("3 of the 5 tasks in the pass-rate band are left, and a step has 4");
+      expect((error as Error).message).toContain("r-1");
+    }
+  });
+
+  it("keeps or drops each task once, and drops exactly those whose rate is 1, for any attempts", () => {
+    const attempts = fc.array(
+      fc.record({
+        taskId: fc.constantFrom("a", "b", "c", "d"),
+        outcome: fc.constantFrom<Outcome["kind"]>("passed", "failed", "infrastructure"),
+      }),
+    );
+    fc.assert(
+      fc.property(attempts, (made) => {
+        const earlier = ratesOf(made);
+        const { kept, dropped } = leaveOutAlwaysSolved(["a", "b", "c"], { rates: earlier, run: "r" }, 0);
+        expect([...kept, ...dropped].sort()).toEqual(["a", "b", "c"]);
+        for (const id of kept) expect(earlier.find(({ taskId }) => taskId === id)?.rate ?? 0).toBeLessThan(1);
+        for (const id of dropped) expect(earlier.find(({ taskId }) => taskId === id)?.rate).toBe(1);
+      }),
     );
   });
 });

@@ -3,7 +3,7 @@
  * Infrastructure outcomes are nobody's answer and count nowhere. Results do not depend on the input's order. Pure.
  */
 import { UserError } from "../../schemas/error.ts";
-import type { Trajectory } from "../../schemas/trajectory.ts";
+import type { Outcome, Trajectory } from "../../schemas/trajectory.ts";
 
 /** How SFT's trajectories are chosen. */
 export interface SftRule {
@@ -60,12 +60,27 @@ export interface PassRate {
 
 /** Every attempted task's pass rate, by task id. */
 export function passRates(trajectories: readonly Trajectory[]): PassRate[] {
-  return byTask(trajectories).map(([taskId, own]) => {
-    const passed = own.filter(({ outcome }) => outcome.kind === "passed").length;
-    const infrastructure = own.filter(({ outcome }) => outcome.kind === "infrastructure").length;
-    const attempts = own.length - infrastructure;
-    return { taskId, passed, attempts, rate: attempts > 0 ? passed / attempts : null, infrastructure };
-  });
+  return ratesOf(
+    byTask(trajectories).flatMap(([taskId, own]) => own.map(({ outcome }) => ({ taskId, outcome: outcome.kind }))),
+  );
+}
+
+/** The same of attempts of which only the ends are known, each of them once. */
+export function ratesOf(
+  attempts: Iterable<{ readonly taskId: string; readonly outcome: Outcome["kind"] }>,
+): PassRate[] {
+  const counts = new Map<string, Record<Outcome["kind"], number>>();
+  for (const { taskId, outcome } of attempts) {
+    const own = counts.get(taskId) ?? { passed: 0, failed: 0, infrastructure: 0 };
+    counts.set(taskId, own);
+    own[outcome] += 1;
+  }
+  return [...counts.entries()]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([taskId, { passed, failed, infrastructure }]) => {
+      const attempts = passed + failed;
+      return { taskId, passed, attempts, rate: attempts > 0 ? passed / attempts : null, infrastructure };
+    });
 }
 
 /** Why tasks were not chosen for RL; with `chosen` the numbers add up to all tasks. */
@@ -97,11 +112,36 @@ export function chooseRlTasks(
   if (ids.length > 0) return { ids: ids.sort(), report };
   throw new UserError({
     code: "no-rl-tasks",
-    path: "rl.passRate",
+    path: "rl.tasks.passRateBand",
     asked: `tasks with a pass rate from ${min} to ${max} were asked for`,
     found: `none of ${rates.length} has one: ${report.below} below, ${report.above} above, ${report.unmeasured} unmeasured`,
     allowed: "a band in which at least one task lies",
     todo: "widen the band, or attempt more tasks",
+  });
+}
+
+/**
+ * Leaves out the tasks that an earlier run solved at every attempt that counts: what it never fails teaches nothing
+ * more. A task it did not attempt stays. Throws a UserError `too-few-rl-tasks` where fewer than a step needs are left.
+ */
+export function leaveOutAlwaysSolved(
+  ids: readonly string[],
+  earlier: { readonly rates: readonly PassRate[]; readonly run: string },
+  promptsPerStep: number,
+): { kept: string[]; dropped: string[] } {
+  const always = new Set(
+    earlier.rates.filter(({ passed, attempts }) => attempts > 0 && passed === attempts).map(({ taskId }) => taskId),
+  );
+  const kept = ids.filter((id) => !always.has(id));
+  const dropped = ids.filter((id) => always.has(id));
+  if (kept.length >= promptsPerStep) return { kept, dropped };
+  throw new UserError({
+    code: "too-few-rl-tasks",
+    path: "rl.tasks.dropAlwaysSolvedBy",
+    asked: `the tasks that ${earlier.run} solved at every attempt are left out`,
+    found: `${kept.length} of the ${ids.length} tasks in the pass-rate band are left, and a step has ${promptsPerStep}`,
+    allowed: `at least ${promptsPerStep} tasks (rl.promptsPerStep)`,
+    todo: "widen rl.tasks.passRateBand, add tasks, lower rl.promptsPerStep, or leave dropAlwaysSolvedBy out",
   });
 }
 

@@ -4,6 +4,15 @@
  * Reads the families' folders and the files it is told to; reaches only the environment service it is given.
  */
 export { type CollectReport, type CollectRequest, collectTrajectories } from "./collect.ts";
+export { type DatasetUse, splitDataset, summariseDataset, type UsedDataset, useDataset } from "./dataset.ts";
+export {
+  checkDataset,
+  datasetDigest,
+  type ExpectedDataset,
+  parseDatasetIndex,
+  passRateKey,
+  passRateModels,
+} from "./dataset-index.ts";
 export { type EnvironmentClient, InfrastructureError } from "./environment-client.ts";
 export { actExpert, EXPERT_VERSION, expertSkill } from "./expert.ts";
 export {
@@ -19,9 +28,11 @@ export {
   chooseRlTasks,
   chooseSftTrajectories,
   heldOutSolvable,
+  leaveOutAlwaysSolved,
   type PassRate,
   passRates,
   type RlReport,
+  ratesOf,
   type SftReport,
   type SftRule,
 } from "./filter.ts";

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
+import { digestJson } from "../../schemas/digest.ts";
 import { UserError } from "../../schemas/error.ts";
 import { nearCopyGroups } from "./near-copies.ts";
 import { random } from "./random.ts";
@@ -141,6 +142,52 @@ describe("splitTasks", () => {
     const chosen = tasks.filter(({ id }) => heldOut.includes(id));
     expect(new Set(chosen.map(({ project }) => project)).size).toBe(5);
     expect(new Set(chosen.map(({ difficulty }) => difficulty)).size).toBe(3);
+  });
+
+  it.each([
+    {
+      seed: 7,
+      tasks: 300,
+      heldOut: 48,
+      validation: 24,
+      name: "quickstart",
+      hex: "76182dc0fecd33da77826ecbdf06215694f2c7d1de33ad5257869a507b94d46a",
+    },
+    {
+      seed: 11,
+      tasks: 60,
+      heldOut: 12,
+      validation: 4,
+      name: "smoke recipe",
+      hex: "5d769c8ad7f3f1f503a831abebebecbb274f3b3db5e15bd98ef9875d1e2b0c77",
+    },
+  ])("still chooses the tasks that the $name was measured on", ({ seed, tasks: count, heldOut, validation, hex }) => {
+    const { tasks } = generateRepoChores(seed, count);
+    const splits = splitTasks(tasks, nearCopyGroups(tasks), { heldOut, validation }, seed);
+    expect(digestJson(splits)).toBe(`sha256:${hex}`);
+  });
+
+  it("tells sizes that whole groups can make from those they cannot, as trying every choice does", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 2, max: 9 }), { minLength: 2, maxLength: 40 }),
+        fc.nat(),
+        (groupSizes, number) => {
+          const tasks: Small[] = [];
+          const groups: Record<string, string[]> = {};
+          groupSizes.forEach((size, group) => {
+            groups[`g${group}`] = Array.from({ length: size }, (_, index) => `t${group}-${index}`);
+            for (const id of groups[`g${group}`] ?? []) tasks.push({ id, project: "p", difficulty: 1 });
+          });
+          const totals = new Set([0]);
+          for (const size of groupSizes) for (const sum of [...totals]) totals.add(sum + size);
+          const heldOut = number % tasks.length;
+          const made = trySplit({ tasks, groups, sizes: { heldOut, validation: 0 }, seed: 1 });
+          expect(typeof made !== "string").toBe(totals.has(heldOut));
+        },
+      ),
+      { numRuns: 300 },
+    );
   });
 
   it("says how to get out when groups cannot make the size", () => {

@@ -61,9 +61,10 @@ export function splitTasks(
   ] as const) {
     const picked = pickGroups(free, strata, size, random(seed, "split", split));
     if (picked === null) {
-      const reach = bestSubset(free, size).total;
+      const largest = free.reduce((most, group) => Math.max(most, group.size), 0);
+      const reach = nearestTotal(countSizes(free), size);
       throw refuse(
-        `the ${free.length} near-copy groups still free (the largest with ${Math.max(0, ...free.map((group) => group.size))} tasks) cannot make ${split} ${size} without tearing one apart`,
+        `the ${free.length} near-copy groups still free (the largest with ${largest} tasks) cannot make ${split} ${size} without tearing one apart`,
         `whole groups only; the nearest smaller size is ${reach}`,
         `ask for ${split} ${reach}, or generate more tasks`,
       );
@@ -78,7 +79,7 @@ export function splitTasks(
       : chosen.validation.has(id)
         ? "validation"
         : "train";
-    splits[split].push(...members);
+    for (const member of members) splits[split].push(member);
   }
   for (const ids of Object.values(splits)) ids.sort();
   requireSpread(
@@ -122,34 +123,64 @@ function describeGroups(groups: TaskSet["groups"], byId: ReadonlyMap<string, Spl
     .sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
+/** Groups that are alike in what they count for: worth the same at every step. In seeded order, the next one last. */
+type Pile = { size: number; cells: Cell[]; spread: readonly boolean[]; waiting: { id: string; rank: number }[] };
+
 /**
  * Groups with exactly `size` tasks together, null if there are none. Taken one by one: first whatever covers a project
  * or difficulty that has nothing yet, then whatever brings projects, difficulties and strata nearest to their shares,
- * always so that the rest can still be filled exactly.
+ * always so that the rest can still be filled exactly. Equal worth keeps the seeded order. Groups alike are looked at
+ * once a step, so that 100,000 tasks take no longer than reading them.
  */
 function pickGroups(free: readonly Group[], strata: readonly Stratum[], size: number, rng: Random): Set<string> | null {
-  if (bestSubset(free, size).total !== size) return null;
-  const cells = cellsOf(strata, size);
+  const sizes = countSizes(free);
+  if (!canMake(sizes, size)) return null;
+  const piles = pile(rng.shuffle(free), cellsOf(strata, size));
   const picked = new Set<string>();
-  let rest = rng.shuffle(free);
   for (let missing = size; missing > 0; ) {
-    const ranked = rest
-      .filter((group) => group.size <= missing)
-      .map((group) => ({ group, worth: worthOf(group, cells) }))
-      // Equal worth keeps the seeded order: sorting is stable.
-      .sort((a, b) => b.worth - a.worth);
-    const best = ranked.find(({ group }) => {
-      const others = rest.filter((one) => one !== group);
-      return bestSubset(others, missing - group.size).total === missing - group.size;
-    });
-    if (!best) return null;
-    const { group } = best;
+    const fits = new Map<number, boolean>();
+    const leavesTheRest = (taken: number): boolean => {
+      const known = fits.get(taken);
+      if (known !== undefined) return known;
+      take(sizes, taken, 1);
+      const possible = canMake(sizes, missing - taken);
+      take(sizes, taken, -1);
+      fits.set(taken, possible);
+      return possible;
+    };
+    let best: { pile: Pile; worth: number; rank: number } | null = null;
+    for (const one of piles) {
+      const next = one.waiting.at(-1);
+      if (next === undefined || one.size > missing) continue;
+      const worth = worthOf(one);
+      if (best && (worth < best.worth || (worth === best.worth && next.rank > best.rank))) continue;
+      if (leavesTheRest(one.size)) best = { pile: one, worth, rank: next.rank };
+    }
+    const group = best?.pile.waiting.pop();
+    if (!best || !group) return null;
     picked.add(group.id);
-    rest = rest.filter((one) => one !== group);
-    missing -= group.size;
-    for (const cell of group.cells) (cells.get(cell) as Cell).got += group.size;
+    take(sizes, best.pile.size, 1);
+    missing -= best.pile.size;
+    for (const cell of best.pile.cells) cell.got += best.pile.size;
   }
   return picked;
+}
+
+function pile(shuffled: readonly Group[], cells: ReadonlyMap<string, Cell>): Pile[] {
+  const piles = new Map<string, Pile>();
+  shuffled.forEach(({ id, size, cells: names }, rank) => {
+    const key = JSON.stringify([size, ...names]);
+    const own = piles.get(key) ?? {
+      size,
+      cells: names.map((name) => cells.get(name) as Cell),
+      spread: names.map((name) => !name.includes(BETWEEN)),
+      waiting: [],
+    };
+    piles.set(key, own);
+    own.waiting.push({ id, rank });
+  });
+  for (const { waiting } of piles.values()) waiting.reverse();
+  return [...piles.values()];
 }
 
 /** Every project, difficulty and stratum, with its share of `size`. */
@@ -166,33 +197,69 @@ function cellsOf(strata: readonly Stratum[], size: number): Map<string, Cell> {
   return cells;
 }
 
-/** How much, a task, a group lowers the squared distances from the shares; covering something empty comes first. */
-function worthOf(group: Group, cells: ReadonlyMap<string, Cell>): number {
+/** How much, a task, such a group lowers the squared distances from the shares; covering something empty comes first. */
+function worthOf({ size, cells, spread }: Pile): number {
   let worth = 0;
-  for (const name of group.cells) {
-    const { share, got } = cells.get(name) as Cell;
-    worth += 2 * (share - got) - group.size;
-    if (got === 0 && !name.includes(BETWEEN)) worth += COVERS;
-  }
+  cells.forEach(({ share, got }, index) => {
+    worth += 2 * (share - got) - size;
+    if (got === 0 && spread[index]) worth += COVERS;
+  });
   return worth;
 }
 
-/** Whole groups that come nearest to `target` tasks without passing it; earlier groups are preferred. */
-function bestSubset(groups: readonly Group[], target: number): { ids: string[]; total: number } {
-  // way[t] is the last group added to reach t tasks, and the total before it.
-  const way: ({ group: Group; before: number } | null | undefined)[] = [null];
-  for (const group of groups) {
-    for (let total = target; total >= group.size; total -= 1) {
-      if (way[total] === undefined && way[total - group.size] !== undefined)
-        way[total] = { group, before: total - group.size };
-    }
-    if (way[target] !== undefined) break;
-  }
+/** How many groups there are of each size. */
+function countSizes(groups: readonly Group[]): Map<number, number> {
+  const sizes = new Map<number, number>();
+  for (const { size } of groups) sizes.set(size, (sizes.get(size) ?? 0) + 1);
+  return sizes;
+}
+
+function take(sizes: Map<number, number>, size: number, groups: number): void {
+  sizes.set(size, (sizes.get(size) ?? 0) - groups);
+}
+
+/** The most tasks that whole groups of these sizes have together without passing `target`. */
+function nearestTotal(sizes: ReadonlyMap<number, number>, target: number): number {
   let total = target;
-  while (way[total] === undefined) total -= 1;
-  const ids: string[] = [];
-  for (let step = way[total]; step; step = way[step.before]) ids.push(step.group.id);
-  return { ids, total };
+  while (!canMake(sizes, total)) total -= 1;
+  return total;
+}
+
+/**
+ * Whether whole groups of these sizes have exactly `target` tasks together. Groups are taken greedily until the target
+ * is passed: where whole groups can make it, they can within 2 × the largest size + 1 groups of that (Eisenbrand and
+ * Weismantel, Proximity Results and Faster Algorithms for Integer Programming Using the Steinitz Lemma, one
+ * constraint), so that only this neighbourhood is searched and many groups cost no more than few.
+ */
+function canMake(sizes: ReadonlyMap<number, number>, target: number): boolean {
+  const ascending = [...sizes].filter(([, groups]) => groups > 0).sort(([a], [b]) => a - b);
+  // Every total up to `reach` can be made while the next size is at most one more: nearly always all there is to see.
+  let reach = 0;
+  for (const [size, groups] of ascending) {
+    if (size > reach + 1) break;
+    reach += size * groups;
+  }
+  if (reach >= target) return true;
+  const near = 2 * (ascending.at(-1)?.[0] ?? 0) + 1;
+  let greedy = target;
+  let rest = target;
+  const left = ascending.map(([size, groups]) => {
+    const taken = Math.min(groups, Math.floor(greedy / size));
+    greedy -= taken * size;
+    const surely = Math.max(0, taken - near);
+    rest -= surely * size;
+    return { size, groups: Math.min(groups, taken + near + 1) - surely };
+  });
+  // used[t]: the fewest groups of the present size that a total of t needs; undefined where it cannot be made.
+  let used: (number | undefined)[] = Array.from({ length: rest + 1 }, (_, total) => (total === 0 ? 0 : undefined));
+  for (const { size, groups } of left) {
+    used = used.map((count) => (count === undefined ? undefined : 0));
+    for (let total = size; total <= rest; total += 1) {
+      const before = used[total - size];
+      if (used[total] === undefined && before !== undefined && before < groups) used[total] = before + 1;
+    }
+  }
+  return used[rest] !== undefined;
 }
 
 /** Once there is a held-out task for each project (or difficulty), none may go unmeasured. */

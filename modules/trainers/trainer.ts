@@ -22,6 +22,13 @@ export interface StepMetrics {
   readonly seconds: number;
 }
 
+/** How one rollout of RL ended; `infrastructure` is nobody's answer. */
+export interface RolloutOutcome {
+  readonly step: number;
+  readonly taskId: string;
+  readonly outcome: "passed" | "failed" | "infrastructure";
+}
+
 /** What is known of a training job from its folder alone. */
 export interface TrainingProgress {
   /** loading, training, saving, done; null before the trainer wrote anything. */
@@ -58,4 +65,6 @@ export interface Trainer {
     readonly threads: number;
   }): Command;
   readProgress(outputDir: string): Promise<TrainingProgress>;
+  /** Every rollout of an RL stage so far; none before its first step. */
+  readOutcomes(outputDir: string): Promise<RolloutOutcome[]>;
 }

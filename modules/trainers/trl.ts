@@ -5,8 +5,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import type { Recipe } from "../../schemas/recipe.ts";
-import type { Command, StepMetrics, Trainer, TrainingInputs, TrainingProgress } from "./trainer.ts";
+import type { Issue } from "../../schemas/error.ts";
+import { contextTokensOf, type Recipe } from "../../schemas/recipe.ts";
+import type { Command, RolloutOutcome, StepMetrics, Trainer, TrainingInputs, TrainingProgress } from "./trainer.ts";
 
 const MetricsLine = z.union([
   z.object({
@@ -20,40 +21,89 @@ const MetricsLine = z.union([
   z.object({ phase: z.string() }),
 ]);
 
-function loraOf(lora: { rank: number; alpha?: number | undefined }) {
-  return { rank: lora.rank, alpha: lora.alpha ?? 2 * lora.rank };
+const OutcomeLine = z.object({
+  step: z.number().int(),
+  taskId: z.string(),
+  outcome: z.enum(["passed", "failed", "infrastructure"]),
+});
+
+type Optimised = Pick<
+  Recipe["rl"],
+  "steps" | "learningRate" | "warmupSteps" | "schedule" | "weightDecay" | "maxGradNorm" | "lora" | "saveEverySteps"
+>;
+
+/** What both stages' configurations say in the same words; `lora` null trains all weights. */
+function sharedConfig(recipe: Recipe, stage: Optimised): Record<string, unknown> {
+  const { steps, learningRate, warmupSteps, schedule, weightDecay, maxGradNorm, lora, saveEverySteps } = stage;
+  return {
+    ...{ steps, learningRate, warmupSteps, schedule, weightDecay, maxGradNorm, saveEverySteps },
+    lora: lora ? { rank: lora.rank, alpha: lora.alpha ?? 2 * lora.rank } : null,
+    seed: recipe.seed,
+  };
 }
 
 function renderConfig(recipe: Recipe, stage: "sft" | "rl"): Record<string, unknown> {
+  const contextTokens = contextTokensOf(recipe.context);
   if (stage === "rl") {
     const { rl } = recipe;
     return {
       stage,
-      steps: rl.steps,
+      ...sharedConfig(recipe, rl),
       promptsPerStep: rl.promptsPerStep,
       rolloutsPerPrompt: rl.rolloutsPerPrompt,
-      learningRate: rl.learningRate,
-      lora: loraOf(rl.lora),
+      klPenalty: rl.klPenalty,
+      clip: rl.clip,
       temperature: rl.temperature,
       maxTurns: rl.maxTurns,
-      contextTokens: recipe.contextTokens,
+      contextTokens,
       maxCompletionTokens: rl.maxTokensPerTurn,
-      saveEverySteps: rl.saveEverySteps,
-      seed: recipe.seed,
     };
   }
   if (recipe.kind !== "sft-rl") throw new TypeError("an RL-only recipe has no SFT stage");
   const { sft } = recipe;
-  return {
-    stage,
-    steps: sft.steps,
-    batchSize: sft.batchSize,
-    learningRate: sft.learningRate,
-    lora: loraOf(sft.lora),
-    maxTokens: recipe.contextTokens,
-    saveEverySteps: sft.saveEverySteps,
-    seed: recipe.seed,
-  };
+  return { stage, ...sharedConfig(recipe, sft), batchSize: sft.batchSize, maxTokens: contextTokens };
+}
+
+/** What one machine with TRL cannot do of a recipe; all of it, so that nothing is silently left out. */
+export function checkTrl(recipe: Recipe): Issue[] {
+  const issues: Issue[] = [];
+  const add = (path: string, issue: Omit<Issue, "code" | "path">) =>
+    issues.push({ code: "not-on-this-target", path, ...issue });
+  if (recipe.rope)
+    add("rope", {
+      asked: `positions are stretched by ${recipe.rope.factor} to reach ${contextTokensOf(recipe.context)} tokens`,
+      found: "TRL on one machine trains at the model's own length and passes no RoPE block on",
+      allowed: "no rope block",
+      todo: "shorten context and remove rope, or plan for a cluster target",
+    });
+  const { rollouts } = recipe.rl;
+  if (rollouts.placement === "dedicated")
+    add("rl.rollouts", {
+      asked: `rollouts on ${rollouts.nodes} nodes of their own${rollouts.async ? `, with weights up to ${rollouts.async.maxAgeSteps} steps old` : ""}`,
+      found: "on one machine the process that trains generates too, in turns",
+      allowed: '{ placement: "colocated" }, the default',
+      todo: "leave rl.rollouts out, or plan for a cluster target",
+    });
+  const stages = recipe.kind === "sft-rl" ? { sft: recipe.sft, rl: recipe.rl } : { rl: recipe.rl };
+  for (const [stage, { parallelism = {}, overrides = {} }] of Object.entries(stages)) {
+    const spread = Object.entries<number | undefined>(parallelism).filter(([, ways = 1]) => ways > 1);
+    if (spread.length > 0)
+      add(`${stage}.parallelism`, {
+        asked: spread.map(([name, ways]) => `${name} ${ways}`).join(", "),
+        found: "TRL on one machine is one process",
+        allowed: "1 for each of its fields",
+        todo: `leave ${stage}.parallelism out, or plan for a cluster target`,
+      });
+    const keys = Object.keys(overrides).sort();
+    if (keys.length > 0)
+      add(`${stage}.overrides`, {
+        asked: `${keys.join(", ")} of the trainer's own configuration`,
+        found: "they are keys of the cluster's trainers; TRL's configuration is the recipe's fields and nothing else",
+        allowed: "no overrides",
+        todo: `leave ${stage}.overrides out, or plan for a cluster target`,
+      });
+  }
+  return issues;
 }
 
 /** The environment every Python process of ours runs in: offline, quiet, and on as many threads as it was given. */
@@ -71,22 +121,24 @@ export function pythonEnvironment(codeDir: string, threads: number): Record<stri
   };
 }
 
-async function readProgress(outputDir: string): Promise<TrainingProgress> {
+/** The whole lines of a file of JSON lines; the last may be half written, and is whole at the next look. */
+async function readLines(path: string): Promise<unknown[]> {
   let text: string;
   try {
-    text = await readFile(join(outputDir, "metrics.jsonl"), "utf8");
+    text = await readFile(path, "utf8");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return { phase: null, metrics: [] };
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
     throw error;
   }
+  const whole = text.slice(0, text.lastIndexOf("\n") + 1).split("\n");
+  return whole.filter(Boolean).map((line): unknown => JSON.parse(line));
+}
+
+async function readProgress(outputDir: string): Promise<TrainingProgress> {
   let phase: string | null = null;
   const metrics = new Map<number, StepMetrics>();
-  // The last line may be half written; it is whole at the next look.
-  for (const line of text
-    .slice(0, text.lastIndexOf("\n") + 1)
-    .split("\n")
-    .filter(Boolean)) {
-    const parsed = MetricsLine.parse(JSON.parse(line));
+  for (const line of await readLines(join(outputDir, "metrics.jsonl"))) {
+    const parsed = MetricsLine.parse(line);
     if ("phase" in parsed) phase = parsed.phase;
     else
       metrics.set(parsed.step, {
@@ -101,6 +153,10 @@ async function readProgress(outputDir: string): Promise<TrainingProgress> {
   return { phase, metrics: [...metrics.values()].sort((a, b) => a.step - b.step) };
 }
 
+async function readOutcomes(outputDir: string): Promise<RolloutOutcome[]> {
+  return (await readLines(join(outputDir, "attempts.jsonl"))).map((line) => OutcomeLine.parse(line));
+}
+
 /** TRL's adapter. */
 export const trl: Trainer = {
   renderConfig,
@@ -111,4 +167,5 @@ export const trl: Trainer = {
     env: pythonEnvironment(codeDir, threads),
   }),
   readProgress,
+  readOutcomes,
 };

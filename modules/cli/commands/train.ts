@@ -3,13 +3,18 @@
  */
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
+import { type Issue, UserError } from "../../../schemas/error.ts";
+import type { Plan } from "../../../schemas/plan.ts";
 import type { Run } from "../../../schemas/run.ts";
+import type { TaskSet } from "../../../schemas/task.ts";
 import { packSnapshot, storeSnapshot } from "../../runs/index.ts";
 import { RemoteError } from "../controller-client.ts";
 import { type FollowOutput, followRuns, hasEnded } from "../follow.ts";
 import { makePlan, type PlannedRecipe, type PlanOptions } from "../make-plan.ts";
-import { loadTarget, PROJECT_DIR } from "../project.ts";
+import { loadLocalTarget, PROJECT_DIR } from "../project.ts";
+import { readReviewedPlan, requireReviewed } from "../reviewed-plan.ts";
 import { type LiveSession, live, openSession } from "../session.ts";
+import { earlierRun, type NamedRun } from "../steps/earlier-run.ts";
 import { taskSetKey } from "../steps/step-tools.ts";
 import { requireServer } from "../vllm.ts";
 import {
@@ -24,7 +29,14 @@ import {
 } from "./options.ts";
 import { bringUp, printKept, printProgress } from "./platform.ts";
 
-type TrainOptions = TargetOptions & PlanCommandOptions & { readonly detach: boolean; readonly again: boolean };
+type TrainOptions = TargetOptions &
+  PlanCommandOptions & { readonly detach: boolean; readonly again: boolean; readonly plan?: string };
+
+/** A plan that can be run on this machine, with its tasks. */
+interface RunnablePlan {
+  readonly plan: Plan;
+  readonly taskSet: TaskSet;
+}
 
 /** Registers the four commands. */
 export function trainCommands(program: Command): void {
@@ -32,10 +44,17 @@ export function trainCommands(program: Command): void {
     .command("train <recipe...>")
     .description("plan recipes, snapshot the code, submit the jobs, and follow them to the leaderboard")
     .option("-d, --detach", "submit and return", false)
-    .option("--again", "start another run although the same plan with the same code is running", false);
+    .option("--again", "start another run although the same plan with the same code is running", false)
+    .option(
+      "--plan <file>",
+      "plan.json that was reviewed (uplift plan --out): train exactly that; where the recipe now plans otherwise, say what differs and start nothing",
+    );
   withTarget(withPlanOptions(train)).action(async (recipes: string[], options: TrainOptions) => {
+    const reviewed = options.plan === undefined ? null : await reviewedPlan(options.plan, recipes);
     const planned = await planAll(recipes, options.target, planOptions(options));
+    if (options.plan && reviewed) for (const { plan } of planned) requireReviewed(plan, reviewed, options.plan);
     const session = await upSession(options);
+    for (const { plan } of planned) await requireEarlierRun(session, plan);
     const runs: Run[] = [];
     for (const one of planned) runs.push(await submit(session, one, options));
     if (options.detach) {
@@ -54,6 +73,7 @@ export function trainCommands(program: Command): void {
     "train recipes/quickstart-sft-rl.ts",
     "train recipes/quickstart-rl.ts --detach",
     "train recipes/quickstart-rl.ts --validate",
+    "train recipes/quickstart-rl.ts --plan reviewed/plan.json",
   );
 
   const attach = program.command("attach <run...>").description("follow runs that are under way");
@@ -83,17 +103,66 @@ export function trainCommands(program: Command): void {
   example(cancel, "cancel quickstart-rl-20260102-150405-1a2b");
 }
 
+/** The plan that --plan names: of one recipe, because a file holds one. */
+async function reviewedPlan(file: string, recipes: readonly string[]): Promise<Plan> {
+  if (recipes.length === 1) return readReviewedPlan(file);
+  throw new UserError({
+    code: "option-invalid",
+    path: "--plan",
+    asked: `${recipes.length} recipes are trained as ${file} was reviewed`,
+    found: "a plan is of one recipe",
+    allowed: "one recipe with --plan",
+    todo: "train them one by one, each with its own plan.json",
+  });
+}
+
 /** Plans every recipe, so that each mistake comes before anything is started. */
 export async function planAll(
   recipes: readonly string[],
   target: string,
   options: PlanOptions,
-): Promise<PlannedRecipe[]> {
-  const onTarget = await loadTarget(target);
+): Promise<RunnablePlan[]> {
+  const onTarget = await loadLocalTarget(target);
   const planned: PlannedRecipe[] = [];
   for (const recipe of recipes) planned.push(await makePlan(recipe, onTarget, options));
-  for (const { plan } of planned) await requireServer(plan);
-  return planned;
+  const runnable = requireRunnable(planned);
+  for (const { plan } of runnable) await requireServer(plan);
+  return runnable;
+}
+
+/** Plans that are more than something to read: their tasks are here and can be attempted. */
+export function requireRunnable(planned: readonly PlannedRecipe[]): RunnablePlan[] {
+  const issues: Issue[] = [];
+  const runnable = planned.flatMap(({ plan, taskSet }): RunnablePlan[] => {
+    if (taskSet !== null && !plan.taskSet.standIn) return [{ plan, taskSet }];
+    const { tasks } = plan.recipe;
+    issues.push({
+      ...{ code: "stand-in-tasks", path: plan.name },
+      asked: `${plan.name} is trained on the tasks of ${tasks.kind === "dataset" ? tasks.index : tasks.family}`,
+      found: plan.taskSet.standIn
+        ? "they are made up to show how a plan reads: nothing can be attempted on them"
+        : "they lie with their environments elsewhere: nothing here can attempt them",
+      allowed: "generated tasks of a family in modules/tasks",
+      todo: "uplift plan and uplift diff read this recipe; train one whose tasks are here",
+    });
+    return [];
+  });
+  if (issues.length > 0) throw new UserError(issues);
+  return runnable;
+}
+
+/** What a recipe leaves out by an earlier run is looked for before anything is spent, and again when tasks are chosen. */
+async function requireEarlierRun({ client, store }: LiveSession, { recipe, taskSet }: Plan): Promise<void> {
+  const name = recipe.rl.tasks.dropAlwaysSolvedBy;
+  if (name === undefined) return;
+  const runs: NamedRun[] = [];
+  for (let offset = 0; ; ) {
+    const page = await client.runs(offset, 200);
+    runs.push(...page.runs.filter((run) => run.id === name || run.recipe === name));
+    offset += page.runs.length;
+    if (page.runs.length === 0 || offset >= page.total) break;
+  }
+  await earlierRun({ name, runs, taskSet: taskSet.digest, store });
 }
 
 /** A session whose platform is up; brings it up, which changes nothing where it is. */
@@ -107,7 +176,7 @@ export async function upSession({ target, json }: TargetOptions): Promise<LiveSe
 /** Submits one plan; the same plan with the same code that is running already is returned instead. */
 export async function submit(
   session: LiveSession,
-  { plan, taskSet }: PlannedRecipe,
+  { plan, taskSet }: RunnablePlan,
   { again, json: quiet }: { readonly again: boolean; readonly json: boolean },
 ): Promise<Run> {
   const { client, store } = session;

@@ -71,14 +71,18 @@ async function lineageOf(tools: StepTools, { run, job, resultOf }: StepContext<"
   return { runId: run.id, parent: parent.digest, base: parent.base };
 }
 
-/** What makes the full model: a copy of the base, or its merge with a complete adapter, both verified first. */
+/** What makes the full model: a copy of the base, its merge with an adapter, or all weights as trained; verified first. */
 async function modelArguments(tools: StepTools, context: StepContext<"checkpoint">, step: CompleteStep | null) {
   const { run, job, resultOf } = context;
   if (step === null)
     return ["import", "--model", await baseModelFolder(run.plan.recipe.model, await tools.codeOf(run))];
   await verifyStep(step);
-  const parent = await tools.checkpoint(String(resultOf(trainerOf(run, job).startFrom).checkpoint));
-  return ["merge", "--base", await folderOf(parent, tools.store), "--adapter", step.dir];
+  const trainer = trainerOf(run, job);
+  const parent = await tools.checkpoint(String(resultOf(trainer.startFrom).checkpoint));
+  const base = ["--base", await folderOf(parent, tools.store)];
+  return trainer.config.lora === null
+    ? ["adopt", ...base, "--trained", step.dir]
+    : ["merge", ...base, "--adapter", step.dir];
 }
 
 /** Why a trainer's step cannot be merged now; null when it can. */

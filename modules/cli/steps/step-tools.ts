@@ -8,6 +8,7 @@ import type { ObjectStore } from "../../../schemas/object-store.ts";
 import type { Progress, Run } from "../../../schemas/run.ts";
 import { TaskSet } from "../../../schemas/task.ts";
 import type { Layout, ProcessJob, ProcessScheduler, StepContext, StepStatus } from "../../runs/index.ts";
+import type { NamedRun } from "./earlier-run.ts";
 
 /** What every executor may use. */
 export interface StepTools {
@@ -22,6 +23,8 @@ export interface StepTools {
   /** The snapshot's code, unpacked. */
   codeOf(run: Run): Promise<string>;
   checkpoint(digest: string): Promise<Checkpoint>;
+  /** The run of an id and the runs of a recipe, newest first. */
+  runsNamed(idOrRecipe: string): Promise<readonly NamedRun[]>;
   /** Null when the environment service answers, else why a step that needs it waits. */
   environmentOutage(): Promise<string | null>;
 }

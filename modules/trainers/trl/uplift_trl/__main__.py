@@ -24,6 +24,8 @@ EXAMPLES = """examples:
   python -m uplift_trl rl --config rl.json --output run/rl
   python -m uplift_trl merge --base BASE --adapter run/sft/checkpoints/step-60 --output merged \\
       --probe-conversations probe.json
+  python -m uplift_trl adopt --base BASE --trained run/sft/checkpoints/step-60 --output model \\
+      --probe-conversations probe.json
   python -m uplift_trl import --model BASE --output imported --probe-conversations probe.json
 """
 
@@ -37,15 +39,15 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text)
         command.add_argument("--config", type=Path, required=True, help="the stage's JSON")
         command.add_argument("--output", type=Path, required=True, help="folder of metrics and checkpoints")
-    command = commands.add_parser("merge", help="base and adapter to a full, verified model")
-    command.add_argument("--base", type=Path, required=True)
-    command.add_argument("--adapter", type=Path, required=True)
-    command.add_argument("--output", type=Path, required=True)
-    command.add_argument("--probe-conversations", type=Path, required=True, help="JSON list of {messages, tools}")
-    command = commands.add_parser("import", help="a base model as it is, with its probe")
-    command.add_argument("--model", type=Path, required=True)
-    command.add_argument("--output", type=Path, required=True)
-    command.add_argument("--probe-conversations", type=Path, required=True, help="JSON list of {messages, tools}")
+    for name, folders, text in (
+        ("merge", ("--base", "--adapter"), "base and adapter to a full, verified model"),
+        ("adopt", ("--base", "--trained"), "a checkpoint of all weights to a full model, verified against its base"),
+        ("import", ("--model",), "a base model as it is, with its probe"),
+    ):
+        command = commands.add_parser(name, help=text)
+        for folder in (*folders, "--output"):
+            command.add_argument(folder, type=Path, required=True)
+        command.add_argument("--probe-conversations", type=Path, required=True, help="JSON list of {messages, tools}")
     return parser
 
 
@@ -85,6 +87,11 @@ def _run(arguments: argparse.Namespace) -> int:
             from .merge import merge
 
             merge(arguments.base, arguments.adapter, arguments.output, arguments.probe_conversations)
+        case "adopt":
+            _quiet(1)
+            from .merge import adopt
+
+            adopt(arguments.base, arguments.trained, arguments.output, arguments.probe_conversations)
         case "import":
             _quiet(1)
             from .merge import import_base

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+SCHEDULES = ("cosine", "constant")
+"""How a learning rate goes on after its warm-up: down to 0 along a cosine, or unchanged."""
+
 
 class ConfigError(Exception):
     """A configuration that cannot be run; its text says which fields and why."""
@@ -30,7 +33,13 @@ class Common:
     model: Path
     steps: int
     learning_rate: float
-    lora: Lora
+    warmup_steps: int
+    schedule: str
+    """One of SCHEDULES."""
+    weight_decay: float
+    max_grad_norm: float
+    lora: Lora | None
+    """None: all weights are trained."""
     save_every_steps: int
     seed: int
     threads: int
@@ -63,6 +72,10 @@ class RlConfig(Common):
     prompts: dict[str, str]
     prompts_per_step: int
     rollouts_per_prompt: int
+    kl_penalty: float
+    """Weight of the KL divergence from the model the stage starts from."""
+    clip_low: float
+    clip_high: float
     temperature: float
     max_completion_tokens: int
     """Of one assistant turn, as in a chat completion request."""
@@ -90,6 +103,13 @@ class _Reader:
             self.problems.append(f"{self.prefix}{name}: expected at least {minimum}, found {value}")
         return value
 
+    def choose(self, name: str, allowed: tuple[str, ...]) -> str:
+        """A required text, one of these."""
+        value = self.take(name, str)
+        if value and value not in allowed:
+            self.problems.append(f"{self.prefix}{name}: expected {' or '.join(allowed)}, found {json.dumps(value)}")
+        return value
+
     def inner(self, name: str) -> _Reader:
         """A required object's own reader; its problems come here."""
         reader = _Reader(self.take(name, dict), f"{self.prefix}{name}.")
@@ -101,15 +121,27 @@ class _Reader:
         self.problems += [f"{self.prefix}{name}: unknown field" for name in self.value]
 
 
-def _common(reader: _Reader) -> dict[str, Any]:
+def _lora(reader: _Reader) -> Lora | None:
+    """The adapter's size; null, which must be written, for none."""
+    if reader.value.get("lora", "left out") is None:
+        del reader.value["lora"]
+        return None
     lora = reader.inner("lora")
     size = Lora(lora.take("rank", int, 1), lora.take("alpha", int, 1))
     lora.end()
+    return size
+
+
+def _common(reader: _Reader) -> dict[str, Any]:
     return {
         "model": Path(reader.take("model", str)),
         "steps": reader.take("steps", int, 1),
         "learning_rate": reader.take("learningRate", float, 0.0),
-        "lora": size,
+        "warmup_steps": reader.take("warmupSteps", int, 0),
+        "schedule": reader.choose("schedule", SCHEDULES),
+        "weight_decay": reader.take("weightDecay", float, 0.0),
+        "max_grad_norm": reader.take("maxGradNorm", float, 0.0),
+        "lora": _lora(reader),
         "save_every_steps": reader.take("saveEverySteps", int, 1),
         "seed": reader.take("seed", int),
         "threads": reader.take("threads", int, 1),
@@ -157,6 +189,9 @@ def read_rl(path: Path) -> RlConfig:
     address = reader.inner("environment")
     environment = EnvironmentAddress(address.take("url", str).rstrip("/"), address.take("taskSet", str))
     address.end()
+    clip = reader.inner("clip")
+    clip_low, clip_high = clip.take("low", float, 0.0), clip.take("high", float, 0.0)
+    clip.end()
     config = RlConfig(
         **_common(reader),
         tasks=reader.take("tasks", list),
@@ -166,6 +201,9 @@ def read_rl(path: Path) -> RlConfig:
         prompts_per_step=reader.take("promptsPerStep", int, 1),
         # One rollout has nothing to be compared with.
         rollouts_per_prompt=reader.take("rolloutsPerPrompt", int, 2),
+        kl_penalty=reader.take("klPenalty", float, 0.0),
+        clip_low=clip_low,
+        clip_high=clip_high,
         temperature=reader.take("temperature", float, 0.01),
         max_completion_tokens=reader.take("maxCompletionTokens", int, 1),
         max_turns=reader.take("maxTurns", int, 1),

@@ -1,7 +1,7 @@
-"""Base + adapter → a full, verified model; or a base as it is. Both with the rendering probe.
+"""Base + adapter, or base + trained weights → a full, verified model; or a base as it is. All with the rendering probe.
 
-Takes folders; writes the output folder whole or not at all. Nothing is merged that cannot be checked afterwards: same
-tensors as the base, every number finite, what the adapter targets changed and nothing else.
+Takes folders; writes the output folder whole or not at all. Nothing is written that cannot be checked: same tensors as
+the base, every number finite, what an adapter targets changed and nothing else.
 """
 
 from __future__ import annotations
@@ -36,6 +36,19 @@ def merge(base: Path, adapter: Path, output: Path, conversations: Path) -> None:
         write_probe(tokenizer, conversations, folder)
 
 
+def adopt(base: Path, trained: Path, output: Path, conversations: Path) -> None:
+    """Verify a checkpoint that has all weights, and write it with its base's configuration, tokenizer and a probe."""
+    tokenizer = load_tokenizer(base)
+    with whole_folder(output) as folder:
+        for path in sorted(trained.glob("*.safetensors*")):
+            shutil.copyfile(path, folder / path.name)
+        # Not the trainer's: that one has special tokens set for training.
+        load_model(base).config.save_pretrained(folder)
+        _copy_what_is_not_weights(base, folder)
+        verify_same(tensors(base), tensors(folder))
+        write_probe(tokenizer, conversations, folder)
+
+
 def import_base(base: Path, output: Path, conversations: Path) -> None:
     """Copy a base model's folder, and write its probe."""
     tokenizer = load_tokenizer(base)
@@ -65,14 +78,19 @@ def targeted(adapter: Path) -> set[str]:
     return {f"{module}.weight" for module in modules if torch.any(weights[f"{prefix}{module}{up}"] != 0)}
 
 
-def verify(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor], changed: set[str]) -> None:
-    """Raise MergeError, naming tensors, where the merged model is not as it must be."""
+def verify_same(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor]) -> None:
+    """Raise MergeError, naming tensors, where names or shapes are not the base's or a number is not finite."""
     if before.keys() != after.keys():
         raise MergeError(f"tensors differ in name: {sorted(before.keys() ^ after.keys())[:5]}")
     shapes = [name for name in before if before[name].shape != after[name].shape]
     if shapes:
         raise MergeError(f"tensors differ in shape: {shapes[:5]}")
     _finite(after)
+
+
+def verify(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor], changed: set[str]) -> None:
+    """Raise MergeError, naming tensors, where the merged model is not as it must be."""
+    verify_same(before, after)
     unknown = changed - before.keys()
     if unknown:
         raise MergeError(f"the adapter targets tensors that the base has not: {sorted(unknown)[:5]}")

@@ -25,7 +25,7 @@ class Metrics:
         self.path = output / "metrics.jsonl"
         self.stage = stage
         output.mkdir(parents=True, exist_ok=True)
-        _keep_until(self.path, resumed_step)
+        keep_steps(self.path, resumed_step)
 
     def phase(self, phase: Phase, **facts: Any) -> None:
         """What the stage is doing now."""
@@ -42,7 +42,7 @@ class Metrics:
             file.flush()
 
 
-def _keep_until(path: Path, step: int) -> None:
+def keep_steps(path: Path, step: int) -> None:
     """Drop the lines of steps after `step`, and a last line that a kill cut off."""
     if not path.exists():
         return

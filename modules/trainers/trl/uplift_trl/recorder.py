@@ -88,6 +88,7 @@ class Recorder(TrainerCallback):
             "reward": _number(logs, "reward"),
             "rewardStd": _number(logs, "reward_std"),
             "entropy": _number(logs, "entropy"),
+            "kl": _number(logs, "kl"),
             **self.facts,
             "seconds": round(time.monotonic() - self._step_started, 3),
         }

@@ -1,7 +1,7 @@
-"""Reinforcement learning: tasks → adapter checkpoints, by TRL's GRPOTrainer on rollouts in the environment service.
+"""Reinforcement learning: tasks → checkpoints, by TRL's GRPOTrainer on rollouts in the environment service.
 
-Takes a RlConfig and an output folder; reads the model, talks to the environment service, writes metrics and
-checkpoints. Rollouts are ours and not TRL's tool loop: that one runs tools one after another, reads malformed calls
+Takes a RlConfig and an output folder; reads the model, talks to the environment service, writes metrics, attempts'
+outcomes and checkpoints. Rollouts are ours and not TRL's tool loop: that one runs tools one after another, reads malformed calls
 differently from the server, and scores a lost attempt like a wrong one.
 """
 
@@ -17,9 +17,10 @@ from transformers import GenerationConfig
 from transformers.trainer_callback import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from .attempts import Attempts
 from .config import RlConfig
 from .environment import EnvironmentClient
-from .models import adapter, load_model, load_tokenizer, prepare
+from .models import adapter, load_model, load_tokenizer, prepare, shared_arguments
 from .recorder import Recorder, Stage
 from .rendering import Continuations, prompt_ids
 from .rollouts import Rollout, Rollouts
@@ -109,6 +110,7 @@ def train(config: RlConfig, output: Path) -> None:
         min(config.context_tokens, model.config.max_position_embeddings) - config.max_completion_tokens,
     )
     recorder = Recorder(stage)
+    attempts = Attempts(output, stage.resume.step if stage.resume else 0)
     policy = Policy(tokenizer, config)
 
     def roll_out(prompts: list[list[dict[str, Any]]], trainer: EnvironmentTrainer) -> dict[str, Any]:
@@ -118,6 +120,8 @@ def train(config: RlConfig, output: Path) -> None:
             [prompt_ids(tokenizer, prompt, config.tools) for prompt in prompts],
             lambda conversations: policy.sample(policy_model, list(conversations)),
         )
+        # The step that is being made; one that a kill undoes is made again, and its outcomes are dropped with it.
+        attempts.add(trainer.state.global_step + 1, played)
         recorder.facts = step_facts(played, config.rollouts_per_prompt, client.failures.take())
         return {
             "prompt_ids": [one.prompt for one in played],
@@ -129,7 +133,7 @@ def train(config: RlConfig, output: Path) -> None:
 
     trainer = EnvironmentTrainer(
         model=model,
-        args=_arguments(config, stage, batch),
+        args=grpo_arguments(config, stage, batch),
         reward_funcs=_reward,
         rollout_func=roll_out,
         train_dataset=Dataset.from_list(
@@ -156,28 +160,19 @@ def _reward(reward: list[float | None], **_: Any) -> list[float | None]:
     return reward
 
 
-def _arguments(config: RlConfig, stage: Stage, batch: int) -> GRPOConfig:
+def grpo_arguments(config: RlConfig, stage: Stage, batch: int) -> GRPOConfig:
+    """What GRPO is told; a step is one batch."""
     return GRPOConfig(
-        output_dir=str(stage.trainer_folder),
-        max_steps=config.steps,
+        **shared_arguments(config, stage.trainer_folder),
         per_device_train_batch_size=batch,
         num_generations=config.rollouts_per_prompt,
-        learning_rate=config.learning_rate,
-        lr_scheduler_type="constant",
         max_completion_length=config.max_completion_tokens,
         temperature=config.temperature,
-        beta=0.0,
+        # Without an adapter that can be switched off TRL holds a second copy of the model to diverge from.
+        beta=config.kl_penalty,
+        epsilon=config.clip_low,
+        epsilon_high=config.clip_high,
         loss_type="dapo",
         scale_rewards="group",
         shuffle_dataset=False,
-        logging_steps=1,
-        save_strategy="no",
-        save_steps=config.save_every_steps,
-        seed=config.seed,
-        report_to=[],
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        dataloader_pin_memory=False,
-        disable_tqdm=True,
     )

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning: trajectories → adapter checkpoints, by TRL's SFTTrainer.
+"""Supervised fine-tuning: trajectories → checkpoints of an adapter or of all weights, by TRL's SFTTrainer.
 
 Takes a SftConfig and an output folder; reads the model and the trajectories, writes metrics and checkpoints.
 """
@@ -15,7 +15,7 @@ from trl import SFTConfig, SFTTrainer
 from trl.chat_template_utils import get_training_chat_template
 
 from .config import ConfigError, SftConfig
-from .models import adapter, load_model, load_tokenizer, prepare
+from .models import adapter, load_model, load_tokenizer, prepare, shared_arguments
 from .recorder import Recorder, Stage
 from .rendering import Example, example
 
@@ -50,23 +50,9 @@ def train(config: SftConfig, output: Path) -> None:
     examples, too_long = read_examples(tokenizer, config.trajectories, config.max_tokens)
     stage.start(trajectories=len(examples), trajectoriesTooLong=too_long)
     arguments = SFTConfig(
-        output_dir=str(stage.trainer_folder),
-        max_steps=config.steps,
+        **shared_arguments(config, stage.trainer_folder),
         per_device_train_batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=min(5, config.steps // 10),
         max_length=config.max_tokens,
-        logging_steps=1,
-        save_strategy="no",
-        save_steps=config.save_every_steps,
-        seed=config.seed,
-        report_to=[],
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        dataloader_pin_memory=False,
-        disable_tqdm=True,
     )
     recorder = Recorder(stage)
     trainer = SFTTrainer(

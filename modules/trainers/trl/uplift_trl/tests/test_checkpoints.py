@@ -1,4 +1,4 @@
-"""Checkpoints and metrics after a kill."""
+"""Checkpoints, metrics and attempts' outcomes after a kill."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from uplift_trl.attempts import Attempts
 from uplift_trl.checkpoints import MARKER, publish, resume_point
 from uplift_trl.files import sha256, whole_folder
 from uplift_trl.metrics import Metrics
+from uplift_trl.rollouts import Rollout
 
 
 class Scratch(unittest.TestCase):
@@ -111,6 +113,27 @@ class MetricsTest(Scratch):
         Metrics(self.output, "sft", 0)
         (only,) = self.lines()
         self.assertEqual((only["phase"], only["trajectories"]), ("loading", 3))
+
+
+class AttemptsTest(Scratch):
+    def lines(self) -> list[tuple[int, str, str]]:
+        """attempts.jsonl, parsed."""
+        found = [json.loads(line) for line in (self.output / "attempts.jsonl").read_text().splitlines()]
+        return [(line["step"], line["taskId"], line["outcome"]) for line in found]
+
+    def test_an_attempt_passed_failed_or_was_nobodys_answer(self) -> None:
+        played = [Rollout("a", [], reward=1.0), Rollout("a", [], reward=0.0), Rollout("b", [], lost="503")]
+        Attempts(self.output, 0).add(1, played)
+        self.assertEqual(self.lines(), [(1, "a", "passed"), (1, "a", "failed"), (1, "b", "infrastructure")])
+
+    def test_a_restart_drops_the_outcomes_of_the_steps_it_makes_again_and_a_torn_line(self) -> None:
+        first = Attempts(self.output, 0)
+        for step in (1, 2, 3):
+            first.add(step, [Rollout("a", [], reward=1.0)])
+        with first.path.open("a") as file:
+            file.write('{"step": 2, "ta')
+        Attempts(self.output, 2).add(3, [Rollout("a", [], reward=0.0)])
+        self.assertEqual(self.lines(), [(1, "a", "passed"), (2, "a", "passed"), (3, "a", "failed")])
 
 
 if __name__ == "__main__":

@@ -22,6 +22,10 @@ class ConfigTest(unittest.TestCase):
             "model": str(self.root),
             "steps": 4,
             "learningRate": 0.001,
+            "warmupSteps": 3,
+            "schedule": "cosine",
+            "weightDecay": 0.01,
+            "maxGradNorm": 0.5,
             "lora": {"rank": 8, "alpha": 16},
             "saveEverySteps": 2,
             "seed": 1,
@@ -43,6 +47,8 @@ class ConfigTest(unittest.TestCase):
             "prompts": {"a": "Set a.", "b": "Set b."},
             "promptsPerStep": 2,
             "rolloutsPerPrompt": 2,
+            "klPenalty": 0.04,
+            "clip": {"low": 0.2, "high": 0.28},
             "temperature": 1,
             "maxCompletionTokens": 48,
             "maxTurns": 8,
@@ -60,13 +66,33 @@ class ConfigTest(unittest.TestCase):
         self.assertEqual((sft.batch_size, sft.lora.alpha, sft.save_every_steps), (4, 16, 2))
         rl = read_rl(self.write(self.rl))
         self.assertEqual((rl.environment.url, rl.temperature, rl.max_turns), ("http://127.0.0.1:1", 1, 8))
+        for config in (sft, rl):
+            optimiser = (config.warmup_steps, config.schedule, config.weight_decay, config.max_grad_norm)
+            self.assertEqual(optimiser, (3, "cosine", 0.01, 0.5))
+        self.assertEqual((rl.kl_penalty, rl.clip_low, rl.clip_high), (0.04, 0.2, 0.28))
+
+    def test_no_adapter_means_all_weights_and_has_to_be_written(self) -> None:
+        self.assertIsNone(read_sft(self.write({**self.sft, "lora": None})).lora)
+        left_out = {name: value for name, value in self.sft.items() if name != "lora"}
+        with self.assertRaisesRegex(ConfigError, "lora: expected dict, found null"):
+            read_sft(self.write(left_out))
 
     def test_every_wrong_field_is_named_at_once(self) -> None:
-        wrong = {**self.sft, "steps": 0, "batchSize": "4", "lora": {"rank": 8, "alfa": 1}, "colour": "red"}
+        wrong = {
+            **{**self.sft, "steps": 0, "batchSize": "4", "lora": {"rank": 8, "alfa": 1}, "colour": "red"},
+            **{"schedule": "linear", "warmupSteps": -1, "weightDecay": -0.1, "maxGradNorm": None},
+        }
         with self.assertRaises(ConfigError) as caught:
             read_sft(self.write(wrong))
         for field in ("steps", "batchSize", "lora.alpha", "lora.alfa: unknown", "colour: unknown"):
             self.assertIn(field, str(caught.exception))
+        for words in (
+            'schedule: expected cosine or constant, found "linear"',
+            "warmupSteps: expected at least 0, found -1",
+            "weightDecay: expected at least 0.0, found -0.1",
+            "maxGradNorm: expected float, found null",
+        ):
+            self.assertIn(words, str(caught.exception))
 
     def test_true_is_no_number(self) -> None:
         with self.assertRaisesRegex(ConfigError, "steps: expected int, found true"):
@@ -77,6 +103,10 @@ class ConfigTest(unittest.TestCase):
             read_rl(self.write({**self.rl, "prompts": {"a": "Set a."}, "rolloutsPerPrompt": 1}))
         self.assertIn("prompts: none for b", str(caught.exception))
         self.assertIn("rolloutsPerPrompt: expected at least 2", str(caught.exception))
+
+    def test_a_clip_needs_both_its_ends(self) -> None:
+        with self.assertRaisesRegex(ConfigError, "clip.high: expected float, found null"):
+            read_rl(self.write({**self.rl, "clip": {"low": 0.2}}))
 
     def test_a_missing_model_or_trajectories_file_is_an_error_before_anything_is_loaded(self) -> None:
         with self.assertRaises(ConfigError) as caught:

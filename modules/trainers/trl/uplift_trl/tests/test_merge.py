@@ -12,7 +12,7 @@ from peft import get_peft_model
 from safetensors.torch import load_file, save_file
 
 from uplift_trl.config import ConfigError, Lora
-from uplift_trl.merge import MergeError, import_base, merge, tensors, verify
+from uplift_trl.merge import MergeError, adopt, import_base, merge, tensors, verify
 from uplift_trl.models import adapter, load_model, load_tokenizer
 from uplift_trl.rendering import prompt_ids
 from uplift_trl.tests.tiny import CONVERSATION, TOOLS, save_tiny_model
@@ -87,6 +87,41 @@ class MergeTest(unittest.TestCase):
         for after, targets, words in cases:
             with self.assertRaisesRegex(MergeError, words):
                 verify(before, after, targets)
+
+    def trained(self, change: float) -> Path:
+        """A checkpoint of all weights as a trainer writes it, each changed by so much."""
+        model = load_model(self.base)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += change
+        model.config.use_cache = False
+        model.save_pretrained(self.root / "trained")
+        (self.root / "trained" / "optimizer.pt").write_bytes(b"state")
+        return self.root / "trained"
+
+    def test_adopted_weights_are_the_trained_ones_with_everything_else_the_bases(self) -> None:
+        trained, output = self.trained(0.5), self.root / "model"
+        adopt(self.base, trained, output, self.conversations)
+        before, after = tensors(self.base), tensors(output)
+        self.assertEqual(before.keys(), after.keys())
+        for name in before:
+            torch.testing.assert_close(after[name], before[name] + 0.5)
+        for name in ("config.json", "tokenizer.json"):
+            self.assertEqual((output / name).read_text(), (self.base / name).read_text(), name)
+        ids = prompt_ids(load_tokenizer(output), CONVERSATION[:3], TOOLS)
+        (case,) = json.loads((output / "rendering-probe.json").read_text())["cases"]
+        self.assertEqual(case["tokenIds"], ids)
+        self.assertTrue(torch.isfinite(load_model(output)(torch.tensor([ids])).logits).all())
+        self.assertFalse((output / "optimizer.pt").exists())
+
+    def test_trained_weights_with_a_number_that_is_not_finite_leave_no_folder(self) -> None:
+        with self.assertRaisesRegex(MergeError, "not finite"):
+            adopt(self.base, self.trained(float("nan")), self.root / "model", self.conversations)
+        self.assertFalse((self.root / "model").exists())
+
+    def test_an_adapter_is_not_adopted_as_all_weights(self) -> None:
+        with self.assertRaisesRegex(MergeError, "differ in name"):
+            adopt(self.base, self.adapter, self.root / "model", self.conversations)
 
     def test_an_imported_base_is_the_base_with_a_probe(self) -> None:
         import_base(self.base, self.root / "imported", self.conversations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-from uplift_trl.tests.service import Service, error
+from uplift_trl.tests.service import Answer, Service, error
 from uplift_trl.tests.tiny import CONVERSATION, TOOLS, save_tiny_model
 
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -27,6 +28,10 @@ class StagesTest(unittest.TestCase):
         self.common = {
             "model": str(save_tiny_model(self.root / "model", context=8192)),
             "learningRate": 0.001,
+            "warmupSteps": 1,
+            "schedule": "cosine",
+            "weightDecay": 0.0,
+            "maxGradNorm": 1.0,
             "lora": {"rank": 4, "alpha": 8},
             "saveEverySteps": 2,
             "seed": 1,
@@ -61,7 +66,11 @@ class StagesTest(unittest.TestCase):
         process.kill()
         process.wait()
 
-    def assert_whole(self, steps: int) -> None:
+    def attempts(self) -> list[dict[str, Any]]:
+        """attempts.jsonl, parsed."""
+        return [json.loads(line) for line in (self.output / "attempts.jsonl").read_text().splitlines()]
+
+    def assert_whole(self, steps: int, weights: str = "adapter_model.safetensors") -> None:
         """Every step once, and the complete checkpoints of an undisturbed run."""
         self.assertEqual([line["step"] for line in self.lines() if "step" in line], list(range(1, steps + 1)))
         self.assertEqual(self.lines()[-1]["phase"], "done")
@@ -70,7 +79,7 @@ class StagesTest(unittest.TestCase):
         self.assertEqual({path.name for path in folders}, expected)
         for path in folders:
             self.assertTrue((path / "complete.json").exists())
-            self.assertTrue((path / "adapter_model.safetensors").exists())
+            self.assertTrue((path / weights).exists())
         self.assertFalse((self.output / "trainer").exists())
 
     def test_supervised_fine_tuning_killed_ends_as_if_it_had_not_been(self) -> None:
@@ -94,6 +103,8 @@ class StagesTest(unittest.TestCase):
             "steps": steps,
             "promptsPerStep": 2,
             "rolloutsPerPrompt": 2,
+            "klPenalty": 0.0,
+            "clip": {"low": 0.2, "high": 0.28},
             "temperature": 1.0,
             "maxCompletionTokens": 4,
             "maxTurns": 2,
@@ -120,6 +131,46 @@ class StagesTest(unittest.TestCase):
         self.assertEqual(sorted(tasks[:4]), sorted(until_kill[8:12]))
         self.assertEqual(len(tasks), 12)
         self.assertEqual(service.live, set())
+        # Each step's four attempts once, also those of the step that was made twice.
+        steps = [one["step"] for one in self.attempts()]
+        self.assertEqual(steps, [step for step in range(1, 6) for _ in range(4)])
+        self.assertEqual({one["outcome"] for one in self.attempts()}, {"passed"})
+        self.assertEqual(sorted(one["taskId"] for one in self.attempts()[:4]), sorted(until_kill[:4]))
+
+    def test_all_weights_are_trained_killed_and_gone_on_with_where_there_is_no_adapter(self) -> None:
+        self.common["lora"] = None
+        trajectories = self.root / "trajectories.jsonl"
+        trajectories.write_text(f"{json.dumps({'messages': CONVERSATION, 'tools': TOOLS})}\n" * 4)
+        config = {"trajectories": str(trajectories), "steps": 5, "batchSize": 2, "maxTokens": 8192}
+        self.kill_after(3, self.start("sft", config))
+        self.assertEqual(self.start("sft", config).wait(timeout=300), 0, self.log())
+        self.assert_whole(5, "model.safetensors")
+
+    def test_a_divergence_from_the_starting_model_is_penalised_with_and_without_an_adapter(self) -> None:
+        # Of the two attempts at a task one passes, so that they teach something.
+        tries = {task: itertools.count() for task in "abc"}
+        passes: dict[str, bool] = {}
+
+        def grade(_method: str, path: str, body: dict[str, Any]) -> Answer | None:
+            if path == "/v1/attempts":
+                passes[body["id"]] = next(tries[body["taskId"]]) % 2 == 0
+            if not path.endswith("/grade"):
+                return None
+            passed = passes[path.split("/")[3]]
+            return 200, {"passed": passed, "reward": int(passed), "reasons": [], "violations": []}
+
+        service = Service(grade)
+        self.addCleanup(service.stop)
+        for lora in ({"rank": 4, "alpha": 8}, None):
+            with self.subTest(lora=lora):
+                self.common |= {"lora": lora, "learningRate": 0.01, "warmupSteps": 0}
+                self.output = self.root / f"stage-{lora is None}"
+                config = {**self.rl(service.url, 2), "klPenalty": 0.5}
+                self.assertEqual(self.start("rl", config).wait(timeout=300), 0, self.log())
+                self.assert_whole(2, "adapter_model.safetensors" if lora else "model.safetensors")
+                kl = [line["kl"] for line in self.lines() if "step" in line]
+                self.assertAlmostEqual(kl[0], 0.0, places=6)
+                self.assertGreater(kl[1], 0.0)
 
     def test_a_service_that_loses_every_attempt_ends_the_stage_with_its_own_exit_code(self) -> None:
         service = Service(lambda *_: error(422, False, "unknown-task-set"))

@@ -1,0 +1,180 @@
+/**
+ * Measure: a checkpoint → an endpoint of its own, tasks under a preset, and what is made of the attempts. What the
+ * steps evaluate and probe share. Runs inside the controller; killed at any moment, the next start goes on from the
+ * attempts that have ended, and the endpoint that was left is used again or ended.
+ */
+import type { Checkpoint } from "../../../schemas/checkpoint.ts";
+import { UserError } from "../../../schemas/error.ts";
+import type { Evaluation, Lineage } from "../../../schemas/evaluation.ts";
+import type { Preset } from "../../../schemas/preset.ts";
+import type { Progress, Run } from "../../../schemas/run.ts";
+import { readProbe } from "../../checkpoints/index.ts";
+import { evaluate as evaluateModel, planEvaluation } from "../../evaluation/index.ts";
+import type { StepContext, StepExecutor, StepStatus } from "../../runs/index.ts";
+import { serverCodeDigest } from "../../serving/index.ts";
+import type { EndpointHost } from "../endpoint-host.ts";
+import { PROJECT_DIR } from "../project.ts";
+import { type StepTools, taskSetOf } from "./step-tools.ts";
+
+/** Where endpoints come from, and how long one may live. */
+export interface Endpoints {
+  readonly host: Pick<EndpointHost, "open" | "close" | "closePurpose">;
+  readonly hours: number;
+}
+
+/** A job that measures: both kinds name the checkpoint. */
+type MeasuringContext = StepContext<"evaluate"> | StepContext<"probe">;
+
+/** What is measured, and what is made of it. */
+export interface Measurement<Context extends MeasuringContext> {
+  /** At least as coarse as the measurement's id: what could be the same one is never made twice at once. */
+  sharedKey(context: Context): string;
+  preset(context: Context): Preset;
+  tasks(context: Context): Promise<readonly string[]>;
+  /** The result where a measurement of this id was stored before; null where not. */
+  made(id: string, checkpoint: Checkpoint, context: Context): Promise<Record<string, unknown> | null>;
+  /** Stores the attempts' outcomes; the step's result. */
+  keep(evaluation: Evaluation, context: Context): Promise<Record<string, unknown>>;
+}
+
+/** The executor of one kind of measuring job. */
+type Measuring<Context> = Pick<StepExecutor, "slots"> & {
+  sharedKey(context: Context): string;
+  advance(context: Context): Promise<StepStatus>;
+  cancel(context: Context): Promise<void>;
+};
+
+/** Codes of UserErrors that say something around the measurement broke. */
+const OUTAGES = new Set(["evaluation-infrastructure", "endpoint-not-ready", "service-start-failed", "stack-busy"]);
+
+/** Purpose of a step's own endpoint; a killed controller's endpoint is found again by it. */
+const purposeOf = (runId: string, jobId: string) => `${jobId} of ${runId}`;
+
+/** One measurement under way in this process. */
+interface Underway {
+  readonly abort: AbortController;
+  readonly finished: Promise<void>;
+  progress: Progress | null;
+  status: StepStatus | null;
+}
+
+/** The executor of a measurement. */
+export function measure<Context extends MeasuringContext>(
+  tools: StepTools,
+  endpoints: Endpoints,
+  measurement: Measurement<Context>,
+): Measuring<Context> {
+  const underway = new Map<string, Underway>();
+  const keyOf = ({ run, job, tryNumber }: Context) => `${run.id}.${job.id}.${tryNumber}`;
+
+  function start(context: Context): Underway {
+    const abort = new AbortController();
+    const entry: Underway = { abort, progress: null, status: null, finished: Promise.resolve() };
+    const report = (progress: Progress) => {
+      entry.progress = progress;
+    };
+    const finished = measureOnce(tools, endpoints, measurement, context, abort.signal, report).then(
+      (result) => {
+        entry.status = { kind: "succeeded", result };
+      },
+      (error: unknown) => {
+        const text = error instanceof Error ? error.message : String(error);
+        // A user's mistake (tokens that differ, changed environments) will not go away by itself; an outage may.
+        const restart = !(error instanceof UserError) || OUTAGES.has(error.code);
+        entry.status = { kind: "failed", error: text, restart };
+      },
+    );
+    return Object.assign(entry, { finished });
+  }
+
+  return {
+    slots: 1,
+    sharedKey: (context) => measurement.sharedKey(context),
+    async advance(context) {
+      const key = keyOf(context);
+      const why = underway.has(key) ? null : await tools.environmentOutage();
+      if (why !== null) return { kind: "waiting", why };
+      const entry = underway.get(key) ?? start(context);
+      underway.set(key, entry);
+      if (!entry.status) return { kind: "running", progress: entry.progress };
+      underway.delete(key);
+      return entry.status;
+    },
+    async cancel(context) {
+      const entry = underway.get(keyOf(context));
+      entry?.abort.abort();
+      await entry?.finished;
+      underway.delete(keyOf(context));
+      await endpoints.host.closePurpose(purposeOf(context.run.id, context.job.id));
+    },
+  };
+}
+
+async function measureOnce<Context extends MeasuringContext>(
+  tools: StepTools,
+  { host, hours }: Endpoints,
+  measurement: Measurement<Context>,
+  context: Context,
+  signal: AbortSignal,
+  report: (progress: Progress) => void,
+): Promise<Record<string, unknown>> {
+  const { run, job, resultOf } = context;
+  const { serving } = run.plan;
+  const checkpoint = await tools.checkpoint(String(resultOf(job.checkpoint).checkpoint));
+  const serverCode = await serverCodeDigest(serving.server, PROJECT_DIR);
+  const [taskSet, heldOutIds] = await Promise.all([taskSetOf(tools, run), measurement.tasks(context)]);
+  const asked = { checkpoint, taskSet, heldOutIds, preset: measurement.preset(context), serving, serverCode };
+  const { id } = await planEvaluation({ ...asked, environmentsUrl: tools.environmentsUrl });
+  const made = await measurement.made(id, checkpoint, context);
+  if (made !== null) {
+    // A controller killed between storing the outcomes and ending its endpoint has left that behind.
+    await host.closePurpose(purposeOf(run.id, job.id));
+    return made;
+  }
+
+  report({ done: 0, total: 0, unit: "attempts", note: "starting the endpoint", etaSeconds: null });
+  const probe = await readProbe(checkpoint, tools.store);
+  const endpoint = await host.open({
+    name: id.replace("eval-", "serving-"),
+    checkpoint,
+    settings: serving,
+    purpose: purposeOf(run.id, job.id),
+    hours,
+  });
+  try {
+    const started = tools.now().getTime();
+    const evaluation = await evaluateModel({
+      ...{ ...asked, id, probe, signal, concurrency: context.job.concurrency },
+      endpoint: { url: endpoint.url, apiKey: endpoint.apiKey, model: endpoint.model },
+      environment: { url: tools.environmentsUrl },
+      taskSetDigest: run.plan.taskSet.digest,
+      lineage: lineageOf(run, checkpoint),
+      progressFile: tools.layout.evaluationProgress(id),
+      store: tools.store,
+      now: tools.now,
+      onProgress: ({ done, total, passed }) =>
+        report({
+          done,
+          total,
+          unit: "attempts",
+          note: `${passed} passed`,
+          etaSeconds: done > 0 ? Math.round(((tools.now().getTime() - started) / 1000 / done) * (total - done)) : null,
+        }),
+    });
+    return await measurement.keep(evaluation, context);
+  } finally {
+    await host.close(endpoint.name);
+  }
+}
+
+function lineageOf(run: Run, checkpoint: Checkpoint): Lineage {
+  return {
+    runId: checkpoint.stage === "base" ? null : run.id,
+    requestedBy: run.id,
+    recipe: run.recipe,
+    planDigest: run.plan.digest,
+    snapshotDigest: run.snapshot.digest,
+    commit: run.snapshot.commit,
+    uncommittedDigest: run.snapshot.uncommitted?.digest ?? null,
+  };
+}

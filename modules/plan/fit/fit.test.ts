@@ -1,0 +1,420 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { INSTANCES, type InstanceName } from "../../../schemas/instance.ts";
+import { type RlLayout, type SftLayout, StageLayout } from "../../../schemas/layout.ts";
+import { MODELS, type ModelName } from "../../../schemas/model.ts";
+import { Recipe, type RecipeInput } from "../../../schemas/recipe.ts";
+import { ROOM } from "./constants.ts";
+import { chooseLayouts, type FitInput, type FitResult } from "./index.ts";
+import { fits, load } from "./memory.ts";
+import { isAllowed, sequenceDivisor, type TrainRequest } from "./rules.ts";
+import { type Candidate, isRoomy, worst } from "./search.ts";
+import { rlCandidates, sftCandidates } from "./train-layouts.ts";
+
+type Rl = Extract<RecipeInput, { kind: "rl" }>["rl"];
+type Sft = Extract<RecipeInput, { kind: "sft-rl" }>["sft"];
+
+const lora = { rank: 32 };
+
+function recipe({ sft = {}, rl = {} }: { sft?: Partial<Sft>; rl?: Partial<Rl> } = {}): Recipe {
+  return Recipe.parse({
+    ...{ kind: "sft-rl", model: "Qwen/Qwen3.8-27B", context: "128k" },
+    tasks: { kind: "generated", family: "any", seed: 1, count: 100, split: { heldOut: 10 } },
+    sft: { steps: 40, batchSize: 16, learningRate: 1e-4, saveEverySteps: 20, lora, ...sft },
+    rl: {
+      ...{ steps: 40, promptsPerStep: 16, rolloutsPerPrompt: 8, learningRate: 1e-5, saveEverySteps: 20, lora },
+      ...{ maxTurns: 40, maxTokensPerTurn: 4096, ...rl },
+    },
+    report: [{ stage: "rl", step: 40 }],
+    evaluation: {
+      ...{ name: "p", attempts: 8, temperature: 1, topP: 1, maxTurns: 40, maxTokensPerTurn: 4096, seed: 0 },
+      failureRule: { retries: 3, exhausted: "counts-as-failure" },
+    },
+  });
+}
+
+function choose(changes: Partial<FitInput> = {}): FitResult {
+  return chooseLayouts({
+    ...{ recipe: recipe(), model: MODELS["Qwen/Qwen3.8-27B"], contextTokens: 131_072 },
+    ...{ instance: INSTANCES["p5.48xlarge"], maxNodes: 8, readGbPerSecond: 1, sharedMemoryGib: 512, ...changes },
+  });
+}
+
+function stageOf({ layouts }: FitResult, stage: StageLayout["stage"]): StageLayout {
+  const found = layouts.find((each) => each.stage === stage);
+  if (found === undefined) throw new Error(`no layout of ${stage}`);
+  return found;
+}
+
+/** "2: TP8 CP2 PP1 DP1", nodes and degrees. */
+function shape({ layout }: StageLayout): string {
+  if (layout.kind === "serving") return `TP${layout.engine.tensorParallel} DP${layout.engine.dataParallel}`;
+  const { tensorParallel, contextParallel, pipelineParallel, dataParallel } = layout.train;
+  return `${layout.nodes}: TP${tensorParallel} CP${contextParallel} PP${pipelineParallel} DP${dataParallel}`;
+}
+
+describe("the reference case: Qwen3.8-27B, adapters, colocated rollouts", () => {
+  test.each([
+    ["p5.48xlarge", 131_072, "2: TP1 CP16 PP1 DP1", "1: TP8 CP1 PP1 DP1", 34, 52],
+    ["p5.48xlarge", 262_144, "4: TP1 CP32 PP1 DP1", "2: TP8 CP2 PP1 DP1", 36, 26],
+    ["p5en.48xlarge", 131_072, "1: TP1 CP8 PP1 DP1", "1: TP4 CP1 PP1 DP2", 76, 108],
+    ["p5en.48xlarge", 262_144, "2: TP1 CP16 PP1 DP1", "1: TP8 CP1 PP1 DP1", 38, 54],
+    ["p6-b200.48xlarge", 131_072, "1: TP1 CP4 PP1 DP2", "1: TP4 CP1 PP1 DP2", 104, 142],
+    ["p6-b200.48xlarge", 262_144, "1: TP1 CP8 PP1 DP1", "1: TP8 CP1 PP1 DP1", 52, 72],
+  ] as const)("%s at %i tokens: SFT on %s, GRPO on %s", (name, contextTokens, sft, rl, rollouts, sequences) => {
+    const result = choose({ instance: INSTANCES[name], contextTokens });
+    expect(result.issues).toEqual([]);
+    expect(shape(stageOf(result, "sft"))).toBe(sft);
+    expect(shape(stageOf(result, "rl"))).toBe(rl);
+    expect(stageOf(result, "rl").layout).toMatchObject({ generation: { concurrentSequences: rollouts } });
+    expect(shape(stageOf(result, "serving"))).toBe("TP4 DP2");
+    expect(stageOf(result, "serving").layout).toMatchObject({ engine: { concurrentSequences: sequences } });
+  });
+
+  test("every term of the SFT step is there with its arithmetic, the largest first", () => {
+    const { fit } = stageOf(choose(), "sft");
+    expect(fit.terms.map(({ name, gib }) => [name, gib])).toEqual([
+      ["saved activations", 25],
+      ["context-parallel gather", 6],
+      ["framework", 5],
+      ["embedding and head", 4.74],
+      ["weights", 3.23],
+      ["one layer's working set", 2.69],
+      ["gathered layers", 2.16],
+      ["loss", 0.31],
+      ["adapters", 0.19],
+    ]);
+    expect(fit.terms[0]?.how).toBe("5 vectors a layer × 8192 tokens (131072 / CP16) × 5120 × 2 bytes × 64 layers");
+    expect([fit.totalGib, fit.limitGib]).toEqual([49.33, 76]);
+  });
+
+  test("the plan says what the nearest cheaper layout lacked, and how sure it is", () => {
+    const { fit } = stageOf(choose(), "sft");
+    expect(fit.why).toEqual([
+      "2 nodes, TP1 × CP16 × DP1: 49.33 of 76 GiB a GPU (train step), 35.1 % free",
+      "The nearest cheaper one, 2 nodes, TP1 × CP8 × DP2, needs 77.33 of 76 GiB (train step), 50 of them saved activations",
+      "Derived: arithmetic on sourced sizes with 35.1 % free; no run like it is known",
+    ]);
+    expect(fit.notes).toEqual(["2 nodes talk over 32 EFA interfaces each"]);
+  });
+
+  test("context parallelism of dense Qwen3.5 under Megatron is unproven, and a warning says so", () => {
+    const result = choose({ contextTokens: 262_144 });
+    expect(stageOf(result, "rl").fit.confidence).toBe("unproven");
+    expect(result.warnings.map(({ code, path }) => [code, path])).toEqual([
+      ["lora-merged-rollouts", "rl.lora"],
+      ["colocated-vision-model", "rl.rollouts.placement"],
+      ["layout-unproven", "rl"],
+    ]);
+  });
+
+  test("frozen base weights stay on the GPU while rollouts are generated, so the plan counts them", () => {
+    expect(stageOf(choose(), "rl").fit.notes.join("\n")).toContain("10.22 GiB of training stay on each GPU");
+    const full = choose({ recipe: recipe({ rl: { lora: undefined } }) });
+    expect(stageOf(full, "rl").fit.notes.join("\n")).toContain("3.86 GiB of training stay on each GPU");
+  });
+});
+
+describe("a recipe's own degrees", () => {
+  test("are kept, and the rest is chosen", () => {
+    const given = choose({ recipe: recipe({ rl: { parallelism: { tensorParallel: 4, nodes: 2 } } }) });
+    expect(shape(stageOf(given, "rl"))).toBe("2: TP4 CP4 PP1 DP1");
+    expect(stageOf(given, "rl").fit.notes).toContain("The recipe gives nodes 2, tensorParallel 4");
+  });
+
+  test("are proven where NVIDIA ships the same on as large GPUs, and no longer where they ask for more of a GPU", () => {
+    const confidenceOf = (contextParallel: number, instance: InstanceName) =>
+      stageOf(
+        choose({
+          ...{ model: MODELS["Qwen/Qwen3-32B"], instance: INSTANCES[instance], maxNodes: 16 },
+          recipe: recipe({ sft: { lora: undefined, parallelism: { nodes: 16, contextParallel } } }),
+        }),
+        "sft",
+      ).fit;
+    expect(confidenceOf(16, "p5.48xlarge").confidence).toBe("proven");
+    expect(confidenceOf(16, "p5.48xlarge").why.at(-1)).toBe(
+      "Proven: Automodel examples/long_context_validation/qwen3_32b asks at least as much of a GPU and runs",
+    );
+    expect(confidenceOf(16, "p5en.48xlarge").confidence).toBe("proven");
+    expect(confidenceOf(8, "p5en.48xlarge").confidence).toBe("derived");
+  });
+
+  test("may use up the room a chosen layout would keep, and are called unproven then", () => {
+    const parallelism = { tensorParallel: 4, contextParallel: 2, nodes: 1 };
+    const { layout, fit } = stageOf(choose({ recipe: recipe({ rl: { parallelism } }) }), "rl");
+    expect(layout).toMatchObject({ nodes: 1, sequenceDivisor: 16, logprobChunkTokens: 2048 });
+    expect(fit.confidence).toBe("unproven");
+  });
+
+  test.each<[string, Parameters<typeof recipe>[0], string[]]>([
+    [
+      "tensor parallel 16: over two nodes, and 24 heads",
+      { rl: { parallelism: { tensorParallel: 16 } } },
+      [
+        "tensor-parallel-across-nodes rl.parallelism.tensorParallel",
+        "heads-not-divisible rl.parallelism.tensorParallel",
+      ],
+    ],
+    [
+      "tensor parallel 8 × context parallel 4: 16 DeltaNet key heads",
+      { rl: { parallelism: { tensorParallel: 8, contextParallel: 4 } } },
+      ["delta-net-heads-not-divisible rl.parallelism.contextParallel"],
+    ],
+    [
+      "tensor parallel 8 for SFT: Automodel splits 4 KV heads and repeats none",
+      { sft: { parallelism: { tensorParallel: 8 } } },
+      ["heads-not-divisible sft.parallelism.tensorParallel"],
+    ],
+    [
+      "pipeline parallel 3: 64 layers",
+      { rl: { parallelism: { pipelineParallel: 3, nodes: 3, tensorParallel: 8 } } },
+      ["layers-not-divisible rl.parallelism.pipelineParallel"],
+    ],
+    [
+      "context parallel 16 on one node: 16 GPUs are not 8",
+      { sft: { parallelism: { contextParallel: 16, nodes: 1 } } },
+      ["gpus-not-divisible sft.parallelism.nodes"],
+    ],
+    [
+      "a batch of 3 on two groups",
+      { sft: { batchSize: 3, parallelism: { contextParallel: 8, nodes: 2 } } },
+      ["batch-not-divisible sft.batchSize"],
+    ],
+    [
+      "9 nodes where the target has 8",
+      { sft: { parallelism: { nodes: 9 } } },
+      ["too-many-nodes sft.parallelism.nodes"],
+    ],
+    [
+      "two of two nodes that only generate",
+      { rl: { parallelism: { nodes: 2 }, rollouts: { placement: "dedicated", nodes: 2 } } },
+      ["no-training-node rl.rollouts.nodes"],
+    ],
+  ])("are refused by the rule they break: %s", (_, parts, codes) => {
+    expect(choose({ recipe: recipe(parts) }).issues.map(({ code, path }) => `${code} ${path}`)).toEqual(codes);
+  });
+
+  test("all mistakes of both stages are reported together", () => {
+    const parallelism = { tensorParallel: 16 };
+    const { issues, layouts } = choose({ recipe: recipe({ sft: { parallelism }, rl: { parallelism } }) });
+    expect(issues.map(({ path }) => path.split(".")[0])).toEqual(["sft", "sft", "rl", "rl"]);
+    expect(layouts.map(({ stage }) => stage)).toEqual(["serving"]);
+  });
+
+  test("a context that no padding divides is a mistake with the next one that works", () => {
+    const [issue] = choose({ contextTokens: 131_071 }).issues;
+    expect(issue).toMatchObject({ code: "context-not-divisible", path: "context", todo: "use 131072 tokens" });
+  });
+});
+
+describe("what cannot fit", () => {
+  test("names the binding term with its arithmetic, the limit, and the nearest changes that fit", () => {
+    const issues = choose({ maxNodes: 1 }).issues;
+    expect(issues).toEqual([
+      {
+        code: "does-not-fit",
+        path: "sft",
+        asked: "SFT of Qwen/Qwen3.8-27B (LoRA rank 32) at 131072 tokens on at most 1 p5.48xlarge",
+        found:
+          "the nearest layout, 1 node, TP1 × CP8 × DP1, needs 80.75 GiB a GPU (train step); the largest part is saved activations with 50 GiB (5 vectors a layer × 16384 tokens (131072 / CP8) × 5120 × 2 bytes × 64 layers)",
+        allowed: "76 GiB of the 80 GiB of a GPU",
+        todo: "allow 2 nodes (target.maxNodes): 2 nodes, TP1 × CP16 × DP1 fits; or use g7e.48xlarge (target.instance): 1 node, TP1 × CP8 × DP1 fits; or shorten the context to 118784 tokens",
+      },
+    ]);
+  });
+
+  test("proposes adapters where all weights are too much", () => {
+    const all = { lora: undefined };
+    const { issues } = choose({
+      recipe: recipe({ sft: all, rl: all }),
+      maxNodes: 1,
+      instance: INSTANCES["p5en.48xlarge"],
+    });
+    expect(issues.map(({ path }) => path)).toEqual([]);
+    const small = choose({ recipe: recipe({ sft: all, rl: all }), maxNodes: 1 });
+    expect(small.issues.find(({ path }) => path === "rl")?.todo).toContain(
+      "train adapters (rl.lora.rank 32): 1 node, TP8 × CP1 × DP1",
+    );
+  });
+
+  test("proposes to leave degrees out where they are what does not fit", () => {
+    const parallelism = { contextParallel: 4 };
+    const [issue] = choose({ recipe: recipe({ sft: { parallelism } }) }).issues;
+    expect(issue?.todo).toMatch(/^leave sft\.parallelism\.contextParallel out: 2 nodes, TP1 × CP16 × DP1 fits/);
+  });
+
+  test("a change that is proposed really fits", () => {
+    const parallelism = { nodes: 1, contextParallel: 8 };
+    const [issue] = choose({ recipe: recipe({ sft: { parallelism } }) }).issues;
+    expect(issue?.todo).toMatch(/^raise sft\.parallelism\.nodes: 2 nodes, TP1 × CP16 × DP1 fits/);
+    const changed = choose({ recipe: recipe({ sft: { parallelism: { nodes: 2, contextParallel: 16 } } }) });
+    expect(changed.issues).toEqual([]);
+    const shorter = choose({ recipe: recipe({ sft: { parallelism } }), contextTokens: 118_784 });
+    expect(shorter.issues).toEqual([]);
+    const longer = choose({ recipe: recipe({ sft: { parallelism } }), contextTokens: 118_784 + 4096 });
+    expect(longer.issues.map(({ code }) => code)).toEqual(["does-not-fit"]);
+  });
+
+  test("an endpoint for 256k of a full-attention 32B does not fit GPUs of 40 GiB; a larger GPU is proposed", () => {
+    const { issues } = choose({
+      ...{
+        model: MODELS["Qwen/Qwen3-32B"],
+        contextTokens: 262_144,
+        instance: { ...INSTANCES["p4d.24xlarge"], gpus: 4 },
+      },
+      maxNodes: 1,
+    });
+    const endpoint = issues.find(({ path }) => path === "context");
+    expect(endpoint).toMatchObject({ code: "does-not-fit", todo: expect.stringMatching(/^use g6e\.\d+xlarge/) });
+    expect(endpoint?.found).toContain("the largest part is KV cache of one sequence with 16 GiB");
+  });
+
+  test("shared memory that leaves a pod too little is refused with the most that is left", () => {
+    const [issue] = choose({ sharedMemoryGib: 1900 }).issues;
+    expect(issue).toMatchObject({
+      ...{ code: "node-memory-exceeded", path: "target.slurm.sharedMemoryGib" },
+      todo: "set sharedMemoryGib to 1720 or less",
+    });
+    expect(choose({ sharedMemoryGib: 1720 }).issues).toEqual([]);
+    expect(choose({ sharedMemoryGib: 1721 }).issues).toHaveLength(1);
+  });
+});
+
+describe("rollouts on nodes of their own", () => {
+  test("take whole nodes beside those that train, and no vLLM sleeps beside the trainer", () => {
+    const result = choose({ recipe: recipe({ rl: { rollouts: { placement: "dedicated", nodes: 2 } } }) });
+    const { layout, fit } = stageOf(result, "rl");
+    expect(layout).toMatchObject({
+      ...{ nodes: 3, generationNodes: 2, gpusPerNode: 8 },
+      generation: { tensorParallel: 4, dataParallel: 4, gpuMemoryUtilization: 0.8 },
+    });
+    expect(fit.terms.map(({ name }) => name)).not.toContain("sleeping vLLM");
+    expect(result.warnings.map(({ code }) => code)).toEqual(["lora-merged-rollouts"]);
+  });
+});
+
+describe("warnings", () => {
+  test("a rank that vLLM cannot serve as an adapter is named; merged models are not affected", () => {
+    const { warnings } = choose({ recipe: recipe({ sft: { lora: { rank: 24 } } }) });
+    expect(warnings[0]).toMatchObject({ code: "lora-rank-not-servable", path: "sft.lora.rank" });
+  });
+
+  test("nodes without EFA are named", () => {
+    const instance = { ...INSTANCES["p5.48xlarge"], efaInterfaces: 0 };
+    expect(choose({ instance }).warnings.map(({ code }) => code)).toContain("no-efa");
+  });
+});
+
+const instanceNames = Object.keys(INSTANCES) as InstanceName[];
+const anyInput = fc.record({
+  model: fc.constantFrom(...(Object.keys(MODELS) as ModelName[])).map((name) => MODELS[name]),
+  contextTokens: fc.integer({ min: 1, max: 256 }).map((units) => units * 1024),
+  instance: fc.constantFrom(...instanceNames).map((name) => INSTANCES[name]),
+  maxNodes: fc.integer({ min: 1, max: 6 }),
+  readGbPerSecond: fc.constantFrom(0.5, 1, 4),
+  sharedMemoryGib: fc.constant(64),
+  recipe: fc
+    .record({
+      sft: fc.record({ batchSize: fc.integer({ min: 1, max: 48 }), lora: fc.constantFrom(lora, undefined) }),
+      rl: fc.record({
+        ...{ promptsPerStep: fc.integer({ min: 1, max: 48 }), lora: fc.constantFrom(lora, undefined) },
+        rollouts: fc.constantFrom({ placement: "colocated" as const }, { placement: "dedicated" as const, nodes: 1 }),
+      }),
+    })
+    .map(recipe),
+});
+
+function requestOf(stage: "sft" | "rl", input: FitInput): TrainRequest {
+  const { recipe: of, model, contextTokens, instance, maxNodes } = input;
+  if (of.kind !== "sft-rl") throw new Error("the recipes here train by SFT too");
+  const { rl, sft } = of;
+  const dedicated = rl.rollouts.placement === "dedicated" ? rl.rollouts.nodes : 0;
+  return {
+    ...{ stage, model, contextTokens, instance, maxNodes, given: {} },
+    batch: stage === "sft" ? sft.batchSize : rl.promptsPerStep * rl.rolloutsPerPrompt,
+    loraRank: (stage === "sft" ? sft : rl).lora?.rank ?? null,
+    generationNodes: stage === "sft" ? 0 : dedicated,
+  };
+}
+
+describe("for any recipe, model and node", () => {
+  test("a chosen layout obeys every rule, fits in every phase, and its terms add up", () => {
+    fc.assert(
+      fc.property(anyInput, (input) => {
+        for (const stage of choose(input).layouts) {
+          expect(StageLayout.parse(stage)).toEqual(stage);
+          const { fit, layout } = stage;
+          expect(fit.totalGib).toBeLessThanOrEqual(fit.limitGib);
+          expect(fit.limitGib).toBeLessThan(input.instance.gpuMemoryMib / 1024);
+          expect(fit.terms.reduce((sum, { gib }) => sum + gib, 0)).toBeCloseTo(fit.totalGib, 0);
+          expect(fit.terms.map(({ gib }) => gib)).toEqual(fit.terms.map(({ gib }) => gib).sort((a, b) => b - a));
+          if (layout.kind === "serving") continue;
+          checkTraining(input, layout);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("no cheaper layout keeps the room, and one is refused only if none fits", () => {
+    fc.assert(
+      fc.property(anyInput, fc.constantFrom("sft" as const, "rl" as const), (input, kind) => {
+        const request = requestOf(kind, input);
+        const all: Candidate<unknown>[] = [...(kind === "sft" ? sftCandidates(request) : rlCandidates(request))];
+        const chosen = choose(input).layouts.find(({ stage }) => stage === kind);
+        const fitting = all.filter(({ phases }) => phases.every(fits));
+        if (chosen === undefined) {
+          expect(fitting).toEqual([]);
+          return;
+        }
+        const roomy = fitting.filter(isRoomy);
+        const isRoomyChosen = load(chosen.fit) <= 1 - ROOM;
+        const nodes = "nodes" in chosen.layout ? chosen.layout.nodes : 0;
+        const fewest = Math.min(...(isRoomyChosen ? roomy : fitting).map((each) => each.nodes));
+        expect(nodes).toBe(fewest);
+        // A tight one is taken only where a roomy one would cost more than twice as many nodes.
+        if (!isRoomyChosen) expect(roomy.every((each) => each.nodes > 2 * nodes)).toBe(true);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("the same input gives the same bytes", () => {
+    fc.assert(
+      fc.property(anyInput, (input) => {
+        expect(JSON.stringify(choose(input))).toBe(JSON.stringify(choose(structuredClone(input))));
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test("more context never takes less memory under the same layout", () => {
+    fc.assert(
+      fc.property(anyInput, (input) => {
+        const request = requestOf("rl", input);
+        const longer = { ...request, contextTokens: request.contextTokens * 2 };
+        const [first] = rlCandidates(request);
+        const [second] = rlCandidates(longer);
+        if (first === undefined || second === undefined) return;
+        expect(worst(second).totalGib).toBeGreaterThanOrEqual(worst(first).totalGib);
+      }),
+      { numRuns: 30 },
+    );
+  });
+});
+
+function checkTraining(input: FitInput, layout: SftLayout | RlLayout): void {
+  const { instance, contextTokens, maxNodes } = input;
+  const { tensorParallel, contextParallel, pipelineParallel, dataParallel } = layout.train;
+  const generationNodes = layout.kind === "rl" ? layout.generationNodes : 0;
+  const trainNodes = layout.nodes - generationNodes;
+  expect(layout.nodes).toBeLessThanOrEqual(maxNodes);
+  expect(tensorParallel * contextParallel * pipelineParallel * dataParallel).toBe(trainNodes * instance.gpus);
+  expect(isAllowed(requestOf(layout.kind, input), layout.train, trainNodes)).toBe(true);
+  expect(contextTokens % sequenceDivisor(layout.train)).toBe(0);
+  if (layout.kind !== "rl") return;
+  const { generation } = layout;
+  const generationGpus = (generationNodes || trainNodes) * instance.gpus;
+  expect(generation.tensorParallel * generation.dataParallel).toBe(generationGpus);
+  expect(generation.concurrentSequences).toBeGreaterThanOrEqual(1);
+}

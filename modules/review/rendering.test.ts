@@ -1,0 +1,192 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { UserError } from "../../schemas/error.ts";
+import { type RecipeReview, Review } from "../../schemas/review.ts";
+import { failures, parseFailOn } from "./fail-policy.ts";
+import { changed, clusterPlan, localPlan, longContextPlan } from "./fixture.ts";
+import { REVIEW_MARKER, renderReviewMarkdown } from "./markdown.ts";
+import { reviewPlans } from "./review-plans.ts";
+import { renderReviewText } from "./text.ts";
+
+const longer = reviewPlans({
+  base: { kind: "plan", plan: clusterPlan },
+  head: { kind: "plan", plan: longContextPlan },
+  file: { path: "recipes/unreal-sft-rl.ts", sameBytes: false },
+});
+const same = (name: string): RecipeReview => ({
+  ...reviewPlans({ base: { kind: "plan", plan: localPlan }, head: { kind: "plan", plan: localPlan } }),
+  recipe: name,
+});
+const review = (recipes: RecipeReview[], rest: Partial<Review> = {}): Review =>
+  Review.parse({
+    ...{ schemaVersion: 1, target: "aws-p5en", before: "main (a1b2c3d4e5f6)", after: "working tree", recipes },
+    ...{ sharedFiles: [], notes: [], isolation: null, verdict: null, ...rest },
+  });
+const six = ["a", "b", "c", "d", "e", "f"].map(same);
+
+describe("the page of a review", () => {
+  it("says of a refactor in one line that no plan changed", () => {
+    expect(renderReviewText(review(six))).toBe(
+      "main (a1b2c3d4e5f6) → working tree on aws-p5en: 6 recipes: no plan changed\n",
+    );
+  });
+
+  it("says in one line of recipes that a target never took that they are refused as before", () => {
+    const [first, ...rest] = six;
+    const issue = {
+      ...{ code: "model-missing", path: "model", asked: "a" },
+      ...{ found: "b", allowed: "c", todo: "d" },
+    };
+    const refused: RecipeReview = { ...(first as RecipeReview), issues: { before: [issue], after: [issue] } };
+    expect(renderReviewText(review([refused, ...rest]))).toBe(
+      "main (a1b2c3d4e5f6) → working tree on aws-p5en: 5 recipes: no plan changed, 1 recipe refused as before\n\n" +
+        "5 recipes: no plan changed (b, c, d, e, f)\n1 recipe refused as before (a: model-missing)\n",
+    );
+  });
+
+  it("has a headline a recipe, details below it, and names what did not change", () => {
+    const page = renderReviewText(review([longer, same("quickstart-rl")], { notes: ["packages differ"] }));
+    expect(page.split("\n").slice(0, 4)).toEqual([
+      "main (a1b2c3d4e5f6) → working tree on aws-p5en: 1 of 2 recipes changed, +$412 (+12.1%) for a run of each that had a plan",
+      "",
+      "unreal-sft-rl  (recipes/unreal-sft-rl.ts)",
+      `  ${longer.headline}`,
+    ]);
+    expect(page).toContain("  Training\n    context 128k → 256k\n");
+    expect(page).toContain("\n  Resumes old checkpoints\n    SFT: no, other context; training tasks; SFT layout");
+    expect(page.endsWith("\n1 recipe: no plan changed (quickstart-rl)\n\nNote: packages differ\n")).toBe(true);
+  });
+
+  it("names recipes that shared code changed, with the files", () => {
+    const shared: RecipeReview = { ...longer, cause: "shared-code" };
+    expect(renderReviewText(review([shared], { sharedFiles: ["modules/plan/fit.ts"] }))).toContain(
+      "Note: changed by shared code (modules/plan/fit.ts): unreal-sft-rl\n",
+    );
+  });
+
+  it("says what was not isolated", () => {
+    const isolation = {
+      ...{ how: "a child process", network: false, files: true, secrets: true },
+      notIsolated: ["the network: no namespace"],
+    };
+    expect(renderReviewText(review(six, { isolation }))).toContain("Note: not isolated: the network: no namespace\n");
+  });
+});
+
+describe("the comment of a review", () => {
+  it("begins with its marker and the summary, and folds each recipe's details", () => {
+    const comment = renderReviewMarkdown(review([longer, same("b")]), { maxCharacters: 65_536 });
+    expect(comment.startsWith(`${REVIEW_MARKER}\n## Uplift: 1 of 2 recipes changed`)).toBe(true);
+    expect(comment).toContain("\n- **unreal-sft-rl**: context 128k → 256k: KV per sequence 8 → 16 GiB");
+    expect(comment).toMatch(
+      /<details><summary>unreal-sft-rl \(recipes\/unreal-sft-rl\.ts\): \d+ changes<\/summary>\n\n\*\*Training\*\*\n\n- context 128k → 256k\n/,
+    );
+    expect(comment.match(/<details>/g)).toHaveLength(comment.match(/<\/details>/g)?.length ?? 0);
+  });
+
+  it("leaves out the largest details first where it would be too long, says so, and keeps every summary", () => {
+    const big: RecipeReview = {
+      ...longer,
+      recipe: "big",
+      lines: longer.lines.flatMap((line) => Array.from({ length: 40 }, () => line)),
+    };
+    const comment = renderReviewMarkdown(review([longer, big]), { maxCharacters: 20_000 });
+    expect(comment.length).toBeLessThanOrEqual(20_000);
+    expect(comment).toContain("- **big**: context 128k → 256k");
+    expect(comment).toContain("<summary>unreal-sft-rl (recipes/unreal-sft-rl.ts)");
+    expect(comment).not.toContain("<summary>big");
+    expect(comment).toMatch(/_Details of big left out: \d+ characters more than a comment may have\./);
+  });
+
+  it("never is longer than it may be, whatever and however much a recipe says", () => {
+    const text = fc.oneof(
+      fc.string({ maxLength: 300 }),
+      fc.string({ unit: "binary", maxLength: 1000 }),
+      fc.constant("<&@#|".repeat(500)),
+    );
+    const recipe = fc.record({ recipe: text, headline: text, text }).map(
+      (one): RecipeReview => ({
+        ...longer,
+        ...{ recipe: one.recipe, headline: one.headline },
+        lines: longer.lines.map((line) => ({ ...line, text: one.text })),
+      }),
+    );
+    fc.assert(
+      fc.property(
+        fc.array(recipe, { maxLength: 30 }),
+        fc.record({ before: text, after: text, target: text, notes: fc.array(text, { maxLength: 40 }) }),
+        fc.constantFrom(8000, 20_000, 65_536),
+        (recipes, sides, maxCharacters) => {
+          const comment = renderReviewMarkdown(review(recipes, sides), { maxCharacters });
+          expect(comment.length).toBeLessThanOrEqual(maxCharacters);
+          expect(comment.startsWith(`${REVIEW_MARKER}\n## Uplift: `)).toBe(true);
+        },
+      ),
+      { numRuns: 15 },
+    );
+  });
+
+  it("lets a recipe make no markup, link, mention, reference or command", () => {
+    const hostile =
+      "</details><img src=x onerror=alert(1)> [click](https://evil.example) @maintainers #12 !34 `code` | a | **b**\n/merge www.evil.example";
+    const head = changed(clusterPlan, (body) => {
+      body.recipe.description = hostile;
+    });
+    const one = reviewPlans({ base: { kind: "plan", plan: clusterPlan }, head: { kind: "plan", plan: head } });
+    const comment = renderReviewMarkdown(review([{ ...one, recipe: hostile, file: hostile }]), {
+      maxCharacters: 65_536,
+    });
+    for (const forbidden of ["<img", "[click](", "https://", "@maintainers", " #12", "!34", "www.evil", "\n/merge"])
+      expect(comment).not.toContain(forbidden);
+    expect(comment.match(/<\/details>/g)).toHaveLength(comment.match(/<details>/g)?.length ?? 0);
+    expect(comment.replaceAll("\u200b", "")).toContain("\\[click\\](https://evil.example) @maintainers #12 !34");
+  });
+});
+
+describe("a policy", () => {
+  const verdict = (policy: string, recipes: RecipeReview[] = [longer]) => {
+    const { failed, unchecked } = failures(review(recipes), parseFailOn(policy));
+    return { failed: failed.map(({ condition }) => condition), unchecked: unchecked.map(({ condition }) => condition) };
+  };
+
+  it("is met by what it names and by nothing else", () => {
+    // +$412, +12.1 %, incomparable, 18 tasks more.
+    expect(verdict("cost>12%, cost>$411 ,incomparable,unfit,warnings,data").failed).toEqual([
+      ...["cost>12%", "cost>$411", "incomparable", "data"],
+    ]);
+    expect(verdict("cost>12.2%,cost>$413")).toEqual({ failed: [], unchecked: [] });
+    expect(verdict("cost>0%,incomparable,unfit,warnings,data", six)).toEqual({ failed: [], unchecked: [] });
+  });
+
+  it("counts a recipe that does not plan or does not fit as unfit", () => {
+    const broken = reviewPlans({ base: { kind: "plan", plan: clusterPlan }, head: { kind: "refused", issues: [] } });
+    expect(verdict("cost>20%,unfit", [broken]).failed).toEqual(["unfit"]);
+  });
+
+  it("counts a new recipe's cost whole against dollars, and not against percent", () => {
+    const added = reviewPlans({ base: { kind: "absent" }, head: { kind: "plan", plan: clusterPlan } });
+    expect(verdict("cost>20%,cost>$3000,cost>$4000", [added])).toEqual({ failed: ["cost>$3000"], unchecked: [] });
+  });
+
+  it("says where there is no cost to compare with", () => {
+    const repaired = reviewPlans({
+      base: { kind: "refused", issues: [] },
+      head: { kind: "plan", plan: clusterPlan },
+    });
+    expect(verdict("cost>20%,cost>$1", [repaired])).toEqual({ failed: [], unchecked: ["cost>20%", "cost>$1"] });
+  });
+
+  it("is refused where it is no policy", () => {
+    for (const text of ["", "cost", "cost>20", "cost>-1%", "cost<20%", "unfitt", "unfit,,data"])
+      expect(() => parseFailOn(text), text).toThrow(UserError);
+    expect(() => parseFailOn("cost>20")).toThrow(/--fail-on: the condition "cost>20".*option-invalid/);
+  });
+
+  it("is shown first in the comment and before the notes on the page", () => {
+    const shown = review([longer], { verdict: failures(review([longer]), parseFailOn("cost>10%")) });
+    expect(renderReviewText(shown)).toContain("\ndoes not pass cost>10%: unreal-sft-rl, +$412 a run (+12.1%)\n");
+    expect(renderReviewMarkdown(shown, { maxCharacters: 65_536 })).toContain(
+      "\n- does not pass cost&gt;10%: unreal-sft-rl",
+    );
+  });
+});

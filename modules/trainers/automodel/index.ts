@@ -1,0 +1,6 @@
+/**
+ * Automodel: SFT stages on a cluster, by nemo-automodel 0.7.0.
+ * Takes a stage and its layout, returns the configuration file's content and what is wrong with it. Pure.
+ */
+export { checkAutomodel } from "./check.ts";
+export { renderAutomodel } from "./render.ts";

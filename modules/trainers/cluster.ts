@@ -1,0 +1,58 @@
+/**
+ * The trainers of a cluster behind one interface: what planning asks of Automodel and NeMo-RL.
+ * Takes a stage, returns configuration, launch, and everything wrong with either. Pure but for the schemas they read.
+ */
+import type { Issue } from "../../schemas/error.ts";
+import type { Launch } from "../../schemas/launch.ts";
+import type { Warning } from "../../schemas/plan.ts";
+import type { StageInput } from "../../schemas/stage.ts";
+import { checkAutomodel, renderAutomodel } from "./automodel/index.ts";
+import { checkLaunch, launchOf } from "./launch/index.ts";
+import { checkNemoRl, renderNemoRl } from "./nemo-rl/index.ts";
+
+/** A rendered stage. */
+interface Rendered {
+  readonly config: Record<string, unknown>;
+  readonly launch: Launch;
+}
+
+/** The adapters say where they look; a plan says it once, with the recipe's file. */
+const WHERE = "stage";
+const bare = (issues: readonly Issue[]): Issue[] =>
+  issues.map((issue) => ({
+    ...issue,
+    path: issue.path.startsWith(`${WHERE}: `) ? issue.path.slice(WHERE.length + 2) : issue.path,
+  }));
+
+/** The stage's mistakes together with its launch's. */
+function checked(stage: StageInput, { launch }: Rendered, mistakes: readonly Issue[]) {
+  const found = checkLaunch(launch, stage);
+  return { issues: [...bare(mistakes), ...found.issues], warnings: found.warnings as Warning[] };
+}
+
+/** SFT by NeMo Automodel. */
+export const automodel = {
+  name: "automodel" as const,
+  renderConfig: renderAutomodel,
+  launch: launchOf,
+  check(stage: StageInput, rendered: Rendered) {
+    const { layout, model, recipe } = stage;
+    const world = layout.nodes * layout.gpusPerNode;
+    return checked(stage, rendered, checkAutomodel(rendered.config, { where: WHERE, world, model, recipe }));
+  },
+};
+
+/** GRPO by NeMo-RL. */
+export const nemoRl = {
+  name: "nemo-rl" as const,
+  renderConfig: renderNemoRl,
+  launch: launchOf,
+  check(stage: StageInput, rendered: Rendered) {
+    const { layout, model, target } = stage;
+    const mistakes = checkNemoRl(rendered.config, {
+      ...{ dialect: target.nemoRl, where: WHERE, model, env: rendered.launch.env },
+      world: { nodes: layout.nodes, gpusPerNode: layout.gpusPerNode },
+    });
+    return checked(stage, rendered, mistakes);
+  },
+};

@@ -1,0 +1,120 @@
+/**
+ * Plan → every file that `uplift plan --out` writes besides plan.json, exactly as it will lie in the run's folder on the
+ * node. Reads only the fixed texts of this folder: the same plan gives the same bytes.
+ */
+import { canonicalJson, digestBytes, shortDigest } from "../../../schemas/digest.ts";
+import type { ServingSettings } from "../../../schemas/endpoint.ts";
+import type { Job, TrainJob } from "../../../schemas/job.ts";
+import type { ServingLayout } from "../../../schemas/layout.ts";
+import { type Model, modelFacts } from "../../../schemas/model.ts";
+import type { Plan } from "../../../schemas/plan.ts";
+import type { ClusterTarget } from "../../../schemas/target.ts";
+import { batchScript, NODE_CHECK } from "./batch-script.ts";
+import { exportScript, FINISH_CHECKPOINT, type TrainedCheckpoint } from "./export-script.ts";
+import { gymFiles } from "./gym-files.ts";
+import { RUN_DIR } from "./launch-of.ts";
+import { servingScript } from "./serving-script.ts";
+import { textOf } from "./texts.ts";
+import { yamlText } from "./yaml-text.ts";
+
+/** The arguments of `vllm serve`; modules/serving's vllmFlags, handed in because modules know nothing of each other. */
+export type VllmFlags = (
+  settings: ServingSettings,
+  layout: ServingLayout,
+  model: {
+    readonly path: string;
+    readonly servedName: string;
+    readonly revision: string | null;
+    readonly facts: Model | null;
+  },
+) => string[];
+
+const KEY = /^[a-z0-9][a-z0-9.-]*$/;
+
+/** Our name of a plan's job in Slurm, until whoever submits it gives the run's own. */
+export function jobKey(plan: Plan, jobId: string): string {
+  const key = `uplift-${plan.name}-${jobId}-${shortDigest(plan.digest)}`;
+  if (!KEY.test(key)) throw new TypeError(`${key} is no job name that every Slurm takes`);
+  return key;
+}
+
+/** File name → text. */
+export function renderFiles(plan: Plan, vllmFlags: VllmFlags): Record<string, string> {
+  const { target } = plan;
+  const train = plan.jobs.filter((job): job is TrainJob => job.kind === "train");
+  const files = new Map<string, string>();
+  const add = (more: Record<string, string>) => {
+    for (const [name, text] of Object.entries(more)) files.set(name, text);
+  };
+  for (const job of train) add(target.kind === "local" ? localFiles(job) : clusterFiles(plan, job, target));
+  if (target.kind !== "local") {
+    add(gymFiles(plan.recipe, target));
+    add({ [NODE_CHECK]: textOf("node-check.sh"), [FINISH_CHECKPOINT]: textOf("finish_checkpoint.py") });
+    add(exportFiles(plan, target));
+    add(servingFiles(plan, target, vllmFlags));
+  }
+  return Object.fromEntries([...files].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function localFiles(job: TrainJob): Record<string, string> {
+  const sorted: unknown = JSON.parse(canonicalJson(job.config));
+  return { [`config/${job.id}.trl.json`]: `${JSON.stringify(sorted, null, 2)}\n` };
+}
+
+/** A stage's configuration as it lies on the node. */
+function configText(plan: Plan, { config, stage, trainer }: TrainJob): string {
+  return yamlText(config, [
+    `${trainer === "automodel" ? "NeMo Automodel" : "NeMo-RL"}'s configuration of ${plan.name}, stage ${stage}.`,
+    "Written by uplift from a plan: change the recipe, not this file.",
+  ]);
+}
+
+function hexDigest(text: string): string {
+  return digestBytes(text).slice("sha256:".length);
+}
+
+function clusterFiles(plan: Plan, job: TrainJob, target: ClusterTarget): Record<string, string> {
+  const { launch, trainer } = job;
+  if (launch === null || trainer === "trl") throw new TypeError(`job ${job.id} of a cluster's plan has no launch`);
+  const config = configText(plan, job);
+  const key = jobKey(plan, job.id);
+  return {
+    [`config/${job.id}.${trainer}.yaml`]: config,
+    [`slurm/${job.id}.sbatch`]: batchScript({ job, launch, target, key, configSha256: hexDigest(config) }),
+  };
+}
+
+/** One job a checkpoint that a stage trained; the base model lies on shared storage as it is. */
+function exportFiles(plan: Plan, target: ClusterTarget): Record<string, string> {
+  const { recipe, contextTokens } = plan;
+  const isTrained = (job: Job): job is TrainedCheckpoint => job.kind === "checkpoint" && job.train !== null;
+  return Object.fromEntries(
+    plan.jobs.filter(isTrained).map((checkpoint) => {
+      const train = plan.jobs.find((job): job is TrainJob => job.kind === "train" && job.id === checkpoint.train);
+      const model = modelFacts(plan.baseModel.name);
+      if (!train || !model) throw new TypeError(`checkpoint ${checkpoint.id} has no train job, or its model no row`);
+      const configSha256 = hexDigest(configText(plan, train));
+      const key = jobKey(plan, checkpoint.id);
+      const script = exportScript({ checkpoint, train, recipe, model, contextTokens, target, key, configSha256 });
+      return [`slurm/${checkpoint.id}.sbatch`, script];
+    }),
+  );
+}
+
+function servingFiles(plan: Plan, target: ClusterTarget, vllmFlags: VllmFlags): Record<string, string> {
+  const layout = plan.layouts.flatMap(({ layout: one }) => (one.kind === "serving" ? [one] : []))[0];
+  if (!layout) return {};
+  const facts = modelFacts(plan.baseModel.name);
+  return Object.fromEntries(
+    plan.jobs.flatMap((job) => {
+      if (job.kind !== "evaluate") return [];
+      const path =
+        job.checkpoint === "base"
+          ? `${target.storage.mountPath}/models/${plan.baseModel.name.replaceAll("/", "--")}`
+          : `${RUN_DIR}/checkpoints/${job.checkpoint}`;
+      const servedName = `${plan.name}-${job.checkpoint}`;
+      const args = vllmFlags(plan.serving, layout, { path, servedName, revision: null, facts });
+      return [[`serving/${job.checkpoint}.sh`, servingScript(args, layout.gpusPerNode, servedName)]];
+    }),
+  );
+}

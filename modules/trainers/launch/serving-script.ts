@@ -1,0 +1,32 @@
+/**
+ * Serving script: one checkpoint + its vLLM arguments → the command that serves it, after the checks of files/.
+ * It runs inside the vLLM image, on one node.
+ */
+import { word } from "./shell.ts";
+import { textOf } from "./texts.ts";
+
+/** The script as it lies on the node. `args` follow `vllm serve`; the first is the model's folder. */
+export function servingScript(args: readonly string[], gpus: number, served: string): string {
+  const [model = "", ...options] = args;
+  return [
+    "#!/usr/bin/env bash",
+    "# Serves a checkpoint. Comes in: RUN_DIR, VLLM_API_KEY. Written by uplift from a plan.",
+    `served=${word(served)}`,
+    `gpus=${gpus}`,
+    textOf("serving.sh"),
+    `model=${word(model)}`,
+    '[[ -f "$model/config.json" ]] || fail "no model in $model: config.json is missing"',
+    "export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1",
+    ['exec vllm serve "$model"', ...optionLines(options)].join(" \\\n  "),
+    "",
+  ].join("\n");
+}
+
+/** One option a line, with its value. */
+function optionLines(args: readonly string[]): string[] {
+  const found: string[] = [];
+  for (const arg of args)
+    if (arg.startsWith("--") || found.length === 0) found.push(word(arg));
+    else found.push(`${found.pop()} ${word(arg)}`);
+  return found;
+}

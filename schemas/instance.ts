@@ -1,0 +1,91 @@
+/**
+ * Instance: one kind of node with GPUs, and what planning must know of it. Sizes of AWS types as EC2 and Karpenter's
+ * generated tables give them (July 2026); a cluster of one's own writes its row in its target.
+ */
+import { z } from "zod";
+
+const Count = z.number().int().positive();
+
+export const Instance = z.strictObject({
+  /** e.g. "p5en.48xlarge", or any name for nodes of one's own. */
+  name: z.string(),
+  /** As Slurm's gres names it: h100, h200, b200 … */
+  gpu: z.enum(["a100", "h100", "h200", "b200", "b300", "l40s", "rtx-pro-6000", "rtx-5090"]),
+  gpus: Count,
+  /** Memory of one GPU as the driver reports it, MiB. */
+  gpuMemoryMib: Count,
+  vcpus: Count,
+  memoryMib: Count,
+  /** What Kubernetes lets pods ask for, MiB; less than the memory. */
+  allocatableMemoryMib: Count,
+  allocatableMilliCpus: Count,
+  nvmeGb: z.number().int().nonnegative(),
+  /** Network cards, and EFA interfaces: not the same number (p6-b300 has 17 and 16). */
+  networkCards: Count,
+  efaInterfaces: z.number().int().nonnegative(),
+  /** Of all cards together, Gbit/s. */
+  networkGbps: Count,
+  capacityBlocks: z.boolean(),
+});
+export type Instance = z.infer<typeof Instance>;
+
+const eight = { gpus: 8, vcpus: 192, nvmeGb: 30_400, allocatableMilliCpus: 191_450, networkGbps: 3200 } as const;
+/** Where no allocatable size is published: the share Kubernetes leaves of the neighbours in this table. */
+const allocatable = (memoryMib: number) => Math.floor(memoryMib * 0.92);
+const TIB2 = 2048 * 1024;
+
+/** Instance types targets can name. */
+export const INSTANCES = {
+  "p4d.24xlarge": {
+    ...{ name: "p4d.24xlarge", gpu: "a100", gpus: 8, gpuMemoryMib: 40_960, vcpus: 96, memoryMib: 1152 * 1024 },
+    ...{ allocatableMemoryMib: 1_082_712, allocatableMilliCpus: 95_690, nvmeGb: 8000, networkCards: 4 },
+    ...{ efaInterfaces: 4, networkGbps: 400, capacityBlocks: true },
+  },
+  "p4de.24xlarge": {
+    ...{ name: "p4de.24xlarge", gpu: "a100", gpus: 8, gpuMemoryMib: 81_920, vcpus: 96, memoryMib: 1152 * 1024 },
+    ...{ allocatableMemoryMib: 1_082_712, allocatableMilliCpus: 95_690, nvmeGb: 8000, networkCards: 4 },
+    ...{ efaInterfaces: 4, networkGbps: 400, capacityBlocks: true },
+  },
+  "p5.48xlarge": {
+    ...{ ...eight, name: "p5.48xlarge", gpu: "h100", gpuMemoryMib: 81_920, memoryMib: TIB2 },
+    ...{ allocatableMemoryMib: 1_938_410, networkCards: 32, efaInterfaces: 32, capacityBlocks: true },
+  },
+  "p5e.48xlarge": {
+    ...{ ...eight, name: "p5e.48xlarge", gpu: "h200", gpuMemoryMib: 144_384, memoryMib: TIB2 },
+    ...{ allocatableMemoryMib: 1_937_332, networkCards: 32, efaInterfaces: 32, capacityBlocks: true },
+  },
+  "p5en.48xlarge": {
+    ...{ ...eight, name: "p5en.48xlarge", gpu: "h200", gpuMemoryMib: 144_384, memoryMib: TIB2 },
+    ...{ allocatableMemoryMib: 1_937_332, networkCards: 16, efaInterfaces: 16, capacityBlocks: true },
+  },
+  "p6-b200.48xlarge": {
+    ...{ ...eight, name: "p6-b200.48xlarge", gpu: "b200", gpuMemoryMib: 183_359, memoryMib: TIB2 },
+    ...{ allocatableMemoryMib: 1_937_332, networkCards: 8, efaInterfaces: 8, capacityBlocks: true },
+  },
+  "p6-b300.48xlarge": {
+    ...{ ...eight, name: "p6-b300.48xlarge", gpu: "b300", gpuMemoryMib: 275_040, memoryMib: 4096 * 1024 },
+    ...{
+      allocatableMemoryMib: 3_877_198,
+      networkCards: 17,
+      efaInterfaces: 16,
+      networkGbps: 6400,
+      capacityBlocks: true,
+    },
+  },
+  "g6e.12xlarge": {
+    ...{ name: "g6e.12xlarge", gpu: "l40s", gpus: 4, gpuMemoryMib: 45_776, vcpus: 48, memoryMib: 384 * 1024 },
+    ...{ allocatableMemoryMib: allocatable(384 * 1024), allocatableMilliCpus: 47_690, nvmeGb: 3800, networkCards: 1 },
+    ...{ efaInterfaces: 1, networkGbps: 100, capacityBlocks: false },
+  },
+  "g6e.48xlarge": {
+    ...{ name: "g6e.48xlarge", gpu: "l40s", gpus: 8, gpuMemoryMib: 45_776, vcpus: 192, memoryMib: 1536 * 1024 },
+    ...{ allocatableMemoryMib: 1_449_132, allocatableMilliCpus: 191_450, nvmeGb: 7600, networkCards: 4 },
+    ...{ efaInterfaces: 4, networkGbps: 400, capacityBlocks: false },
+  },
+  "g7e.48xlarge": {
+    ...{ ...eight, name: "g7e.48xlarge", gpu: "rtx-pro-6000", gpuMemoryMib: 98_304, memoryMib: TIB2, nvmeGb: 15_200 },
+    ...{ allocatableMemoryMib: allocatable(TIB2), networkCards: 4, efaInterfaces: 4, networkGbps: 1600 },
+    capacityBlocks: false,
+  },
+} as const satisfies Record<string, Instance>;
+export type InstanceName = keyof typeof INSTANCES;

@@ -1,0 +1,17 @@
+/** AWS, p5en.48xlarge: 8 × H200 141 GB a node. Copy this file and change what is yours: zone, capacity, addresses, image digests. */
+import { AwsTarget } from "../../schemas/target.ts";
+import { images, inCluster } from "../cluster-defaults.ts";
+
+export default AwsTarget.parse({
+  kind: "aws",
+  name: "aws-p5en",
+  region: "us-east-1",
+  zones: ["us-east-1a"],
+  instance: "p5en.48xlarge",
+  maxNodes: 8,
+  pricing: { kind: "on-demand" },
+  images,
+  // FSx for Lustre with 1,000 MB/s per TiB on 4.8 TiB, shared by all nodes: 1 GB/s for one node is the careful half.
+  storage: { mountPath: "/fsx", readGbPerSecond: 1 },
+  ...inCluster,
+});
