@@ -24,6 +24,12 @@ module.exports = {
       to: { pathNot: "^(modules/plan/|schemas/|node_modules/zod)" },
     },
     {
+      name: "review-is-pure",
+      severity: "error",
+      from: { path: "^modules/review/", pathNot: "\\.test\\.ts$" },
+      to: { pathNot: "^(modules/review/|schemas/|node_modules/zod)" },
+    },
+    {
       name: "pulumi-in-components-only",
       severity: "error",
       from: { path: "^(modules|schemas|recipes)/", pathNot: "(^|/)component\\.ts$" },

@@ -14,8 +14,12 @@ const SERVICES = [
   "modules/stores/database.test.ts",
 ];
 
-// unit: at every edit (npm run check). services: real parts of one module. whole: what crosses modules: the real
-// engine, a real browser, fault drills, the quickstart. npm test runs all three.
+/** Tests that need the machine to themselves: what they drill or measure depends on how long things take. */
+const WHOLE = ["test/{faults,quickstart}.test.ts"];
+const HOUR = { testTimeout: 3_600_000, hookTimeout: 3_600_000 };
+
+// unit: at every edit (npm run check). services: real parts of one module. crossing: what crosses modules: the command
+// line, the real engine, a real browser, the real loaders. whole: fault drills and the quickstart. npm test runs all four.
 export default defineConfig({
   test: {
     // A sandbox or an embedded Postgres takes seconds to start when other work keeps both cores busy.
@@ -27,16 +31,8 @@ export default defineConfig({
         test: { name: "unit", include: ["{schemas,modules,recipes}/**/*.test.{ts,tsx}"], exclude: SERVICES },
       },
       { extends: true, test: { name: "services", include: SERVICES } },
-      {
-        extends: true,
-        test: {
-          name: "whole",
-          include: ["test/**/*.test.ts"],
-          testTimeout: 3_600_000,
-          hookTimeout: 3_600_000,
-          fileParallelism: false,
-        },
-      },
+      { extends: true, test: { name: "crossing", include: ["test/**/*.test.ts"], exclude: WHOLE, ...HOUR } },
+      { extends: true, test: { name: "whole", include: WHOLE, fileParallelism: false, ...HOUR } },
     ],
   },
 });

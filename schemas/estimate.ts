@@ -8,8 +8,8 @@ export const Range = z.strictObject({ low: z.number(), expected: z.number(), hig
 export type Range = z.infer<typeof Range>;
 
 export const StageCost = z.strictObject({
-  /** "sft", "rl", "evaluation". */
-  stage: z.enum(["sft", "rl", "evaluation"]),
+  /** "export": trainers' checkpoints made into full models. */
+  stage: z.enum(["sft", "rl", "export", "evaluation"]),
   nodes: z.number().int(),
   gpus: z.number().int(),
   /** Seconds of one optimiser step; of one attempt for evaluation. */

@@ -52,6 +52,8 @@ export const RlLayout = z.strictObject({
   generationNodes: z.number().int().nonnegative(),
   train: Degrees,
   generation: Engine,
+  /** Sequences of a micro-batch lie in one row without padding; without it Megatron builds a mask of length² on each GPU. */
+  packing: z.boolean(),
   /** Sequences are padded to a multiple of this: 2 × context parallel × tensor parallel. */
   sequenceDivisor: Count,
   /** Tokens whose logits are in memory at once while log-probabilities are computed. */

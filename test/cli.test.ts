@@ -1,9 +1,9 @@
 /**
  * The command line as somebody who makes mistakes meets it: each gives a message with what to do, and exit code 1.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Plan } from "../schemas/plan.ts";
@@ -19,6 +19,12 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 const uplift = (args: string[], options: { cwd?: string; env?: Record<string, string> } = {}) =>
   execa("node", [join(PROJECT_DIR, "modules/cli/uplift.js"), ...args], { reject: false, cwd: PROJECT_DIR, ...options });
 
+async function filesOf(path: string): Promise<string[]> {
+  const entries = await readdir(path, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  return files.map((entry) => relative(path, join(entry.parentPath, entry.name))).sort();
+}
+
 /** A recipe file that imports the schema from this clone. */
 async function recipe(name: string, change: string): Promise<string> {
   const file = join(folder, name);
@@ -27,22 +33,46 @@ async function recipe(name: string, change: string): Promise<string> {
 }
 
 describe("uplift plan", () => {
-  it("prints the same plan from any folder, time zone and locale", async () => {
-    const file = join(PROJECT_DIR, "recipes/quickstart-sft-rl.ts");
-    const here = await uplift(["plan", file, "--json"]);
-    const there = await uplift(["plan", file, "--json"], {
+  it.each([
+    ["quickstart-sft-rl", "local"],
+    ["unreal-256k-sft-rl", "aws-p5en"],
+  ])("prints the same plan of %s on %s from any folder, time zone and locale", async (name, target) => {
+    const args = ["plan", join(PROJECT_DIR, `recipes/${name}.ts`), "--target", target, "--json"];
+    const here = await uplift(args);
+    const there = await uplift(args, {
       cwd: folder,
       env: { TZ: "Asia/Kathmandu", LC_ALL: "tr_TR.UTF-8" },
     });
-    expect(Plan.parse(JSON.parse(here.stdout)).name).toBe("quickstart-sft-rl");
+    expect(Plan.parse(JSON.parse(here.stdout)).name).toBe(name);
     expect(there.stdout).toBe(here.stdout);
   });
 
   it("writes the plan and the trainers' configurations where it is told to", async () => {
     const out = join(folder, "out");
     await uplift(["plan", "recipes/quickstart-sft-rl.ts", "--out", out]);
-    const { stdout } = await execa("ls", [out]);
-    expect(stdout.split("\n")).toEqual(["plan.json", "rl.trl.json", "sft.trl.json"]);
+    expect(await filesOf(out)).toEqual(["config/rl.trl.json", "config/sft.trl.json", "plan.json"]);
+  });
+
+  it("writes every file of a cluster's run, and each script is one that bash reads", async () => {
+    const out = join(folder, "cluster");
+    const { exitCode } = await uplift(["plan", "recipes/github-sft-rl.ts", "--target", "aws-p5en", "--out", out]);
+    expect(exitCode).toBe(0);
+    const files = await filesOf(out);
+    expect(files).toEqual([
+      ...["config/rl.nemo-rl.yaml", "config/sft.automodel.yaml"],
+      ...["gym/resources_servers/uplift_environments/app.py"],
+      ...["gym/resources_servers/uplift_environments/requirements.txt", "gym/uplift.yaml", "plan.json"],
+      ...[
+        "serving/base.sh",
+        "serving/rl-40.sh",
+        "serving/sft-20.sh",
+        "slurm/finish_checkpoint.py",
+        "slurm/node-check.sh",
+      ],
+      ...["slurm/rl-40.sbatch", "slurm/rl.sbatch", "slurm/sft-20.sbatch", "slurm/sft.sbatch"],
+    ]);
+    for (const file of files.filter((name) => /\.(sh|sbatch)$/.test(name)))
+      await execa("bash", ["-n", join(out, file)]);
   });
 
   it("reports an unknown field with its path", async () => {
@@ -54,7 +84,8 @@ describe("uplift plan", () => {
   });
 
   it("reports an impossible split before anything is started", async () => {
-    const tasks = "{ family: 'repo-chores', seed: 1, tasks: 30, heldOut: 24, validation: 5 }";
+    const tasks =
+      "{ kind: 'generated', family: 'repo-chores', seed: 1, count: 30, split: { heldOut: 24, validation: 5 } }";
     const { exitCode, stderr } = await uplift([
       "plan",
       await recipe("split.ts", `export default { ...smoke, tasks: ${tasks} };`),

@@ -85,6 +85,13 @@ describe("command lines", () => {
     expect(wrong).toEqual([]);
   });
 
+  it("are loaded by the names that main.ts gives them, none missing", () => {
+    const names = [...read("modules/cli/main.ts").matchAll(/names: \[(.+?)\]/g)].flatMap(([, list = ""]) =>
+      [...list.matchAll(/"(\w+)"/g)].map(([, name = ""]) => name),
+    );
+    expect(names.sort()).toEqual(program.commands.map((command) => command.name()).sort());
+  });
+
   it("are found on the pages at all", () => {
     const found = PAGES.flatMap((page) => codeOf(read(page)).flatMap(usesIn));
     expect(found.length).toBeGreaterThan(30);
@@ -140,7 +147,8 @@ const TAKES_CODE: Readonly<Record<string, number>> = {
 function codesAt(node: ts.Node): string[] {
   if (ts.isCallExpression(node) || ts.isNewExpression(node)) {
     const position = ts.isIdentifier(node.expression) ? TAKES_CODE[node.expression.text] : undefined;
-    return position === undefined ? [] : textsOf(node.arguments?.[position]);
+    // Other functions of the same name take other texts.
+    return position === undefined ? [] : textsOf(node.arguments?.[position]).filter((text) => !text.includes(" "));
   }
   if (!ts.isObjectLiteralExpression(node)) return [];
   const members = new Map<string, ts.Expression>();
@@ -245,7 +253,7 @@ function mistakesIn(line: string, program: Command): string[] {
 async function commandLine(): Promise<Command> {
   const program = new Command("uplift");
   const main = read("modules/cli/main.ts");
-  for (const [, register = "", file = ""] of main.matchAll(/import \{ (\w+) \} from "\.\/commands\/(.+?)"/g)) {
+  for (const [, file = "", register = ""] of main.matchAll(/import\("\.\/commands\/(.+?)"\)\)\.(\w+)/g)) {
     const module: Record<string, (program: Command) => void> = await import(`../modules/cli/commands/${file}`);
     module[register]?.(program);
   }

@@ -10,7 +10,7 @@ biome check --error-on-warnings .
 step "types"
 tsc --noEmit -p .
 step "import rules"
-depcruise --config .dependency-cruiser.cjs --output-type err schemas modules recipes stacks
+depcruise --config .dependency-cruiser.cjs --output-type err schemas modules recipes stacks bench
 step "dead code"
 knip --no-progress
 step "generated files"

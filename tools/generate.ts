@@ -11,6 +11,7 @@ import { Evaluation } from "../schemas/evaluation.ts";
 import { Leaderboard } from "../schemas/leaderboard.ts";
 import { Plan } from "../schemas/plan.ts";
 import { Recipe } from "../schemas/recipe.ts";
+import { Review } from "../schemas/review.ts";
 import { Run } from "../schemas/run.ts";
 import { Target } from "../schemas/target.ts";
 import { TaskSet } from "../schemas/task.ts";
@@ -19,7 +20,14 @@ import { FieldDocs } from "./field-docs.ts";
 import { recipeReference } from "./recipe-reference.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-const NOUNS = { checkpoint: Checkpoint, evaluation: Evaluation, leaderboard: Leaderboard, plan: Plan, run: Run };
+const NOUNS = {
+  checkpoint: Checkpoint,
+  evaluation: Evaluation,
+  leaderboard: Leaderboard,
+  plan: Plan,
+  review: Review,
+  run: Run,
+};
 /** What people write: defaults may be left out. */
 const INPUTS = { recipe: Recipe, target: Target, dataset: DatasetIndex };
 const OTHERS = { "task-set": TaskSet, trajectory: Trajectory };

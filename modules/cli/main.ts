@@ -4,15 +4,6 @@
  */
 import { Command, CommanderError } from "commander";
 import { UserError } from "../../schemas/error.ts";
-import { controllerCommand } from "./commands/controller.ts";
-import { diffCommand } from "./commands/diff.ts";
-import { explainCommand } from "./commands/explain.ts";
-import { planCommand } from "./commands/plan.ts";
-import { platformCommands } from "./commands/platform.ts";
-import { quickstartCommand } from "./commands/quickstart.ts";
-import { runCommands } from "./commands/runs.ts";
-import { servingCommands } from "./commands/serving.ts";
-import { trainCommands } from "./commands/train.ts";
 import { RemoteError } from "./controller-client.ts";
 
 const program = new Command("uplift")
@@ -20,15 +11,26 @@ const program = new Command("uplift")
   .showHelpAfterError("(uplift --help lists the commands)")
   .exitOverride();
 
-planCommand(program);
-diffCommand(program);
-explainCommand(program);
-platformCommands(program);
-trainCommands(program);
-runCommands(program);
-servingCommands(program);
-quickstartCommand(program);
-controllerCommand(program);
+/** What a file of commands/ registers. Loading all of them takes a second, which one command need not pay. */
+const REGISTER: readonly { readonly names: readonly string[]; load(): Promise<(program: Command) => void> }[] = [
+  { names: ["plan"], load: async () => (await import("./commands/plan.ts")).planCommand },
+  { names: ["diff"], load: async () => (await import("./commands/diff.ts")).diffCommand },
+  { names: ["explain"], load: async () => (await import("./commands/explain.ts")).explainCommand },
+  { names: ["up", "preview", "destroy"], load: async () => (await import("./commands/platform.ts")).platformCommands },
+  {
+    names: ["train", "attach", "resume", "cancel"],
+    load: async () => (await import("./commands/train.ts")).trainCommands,
+  },
+  {
+    names: ["runs", "logs", "checkpoints", "leaderboard"],
+    load: async () => (await import("./commands/runs.ts")).runCommands,
+  },
+  { names: ["serve", "endpoints"], load: async () => (await import("./commands/serving.ts")).servingCommands },
+  { names: ["quickstart"], load: async () => (await import("./commands/quickstart.ts")).quickstartCommand },
+  { names: ["controller"], load: async () => (await import("./commands/controller.ts")).controllerCommand },
+];
+const asked = REGISTER.find(({ names }) => names.includes(process.argv[2] ?? ""));
+for (const { load } of asked ? [asked] : REGISTER) (await load())(program);
 
 try {
   await program.parseAsync();

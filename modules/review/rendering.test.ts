@@ -57,6 +57,17 @@ describe("the page of a review", () => {
     expect(page.endsWith("\n1 recipe: no plan changed (quickstart-rl)\n\nNote: packages differ\n")).toBe(true);
   });
 
+  it("counts what only explains, and lists it when asked to", () => {
+    const texts = ["a", "b", "c", "d"].map((name) => `memory for ${name} 1 → 2`);
+    const lines = texts.map((text) => ({
+      ...{ section: "arithmetic" as const, subject: "memory", before: "1", after: "2", text, paths: [text] },
+    }));
+    const explained: RecipeReview = { ...longer, lines };
+    expect(renderReviewText(review([explained]))).toContain("\n  What it rests on: 4 changes (--verbose lists them)\n");
+    const whole = renderReviewText(review([explained]), { verbose: true });
+    for (const text of texts) expect(whole).toContain(`\n    ${text}\n`);
+  });
+
   it("names recipes that shared code changed, with the files", () => {
     const shared: RecipeReview = { ...longer, cause: "shared-code" };
     expect(renderReviewText(review([shared], { sharedFiles: ["modules/plan/fit.ts"] }))).toContain(

@@ -21,6 +21,8 @@ const SECTION_TITLES: Readonly<Record<ReviewSection, string>> = {
 /** A section's lines, plain text. */
 interface Block {
   readonly title: string;
+  /** Says why and how, behind what a reviewer decides by. */
+  readonly behind?: boolean;
   readonly lines: readonly string[];
 }
 
@@ -46,7 +48,7 @@ export function blocksOf(review: RecipeReview): Block[] {
     { title: "Does not fit", lines: refused ? [] : review.unfit },
     { title: "Why it does not plan", lines: review.issues.after.map((issue) => printable(renderIssue(issue))) },
     { title: "Why it did not plan before", lines: review.issues.before.map((issue) => printable(renderIssue(issue))) },
-    ...LAST.map(blockOf),
+    ...LAST.map((section) => ({ ...blockOf(section), behind: true })),
   ];
   return blocks.filter(({ lines }) => lines.length > 0);
 }
@@ -126,13 +128,19 @@ export function verdictOf({ verdict }: Review): string[] {
   ].map(printable);
 }
 
-/** The page. */
-export function renderReviewText(review: Review): string {
+/** Lines of a section that the page shows without being asked for more, where the section stands behind. */
+const SHOWN_BEHIND = 3;
+
+/** The page. What only explains is counted, and listed when `verbose`. */
+export function renderReviewText(review: Review, { verbose = false } = {}): string {
   const lines = [`${review.before} → ${review.after} on ${review.target}: ${summaryOf(review)}`];
   for (const recipe of recipesToRead(review)) {
     lines.push("", `${recipe.recipe}${recipe.file === null ? "" : `  (${recipe.file})`}`, `  ${recipe.headline}`);
-    for (const { title, lines: inner } of blocksOf(recipe))
-      lines.push(`  ${title}`, ...inner.map((line) => `    ${line}`));
+    for (const { title, lines: inner, behind } of blocksOf(recipe)) {
+      if (behind && !verbose && inner.length > SHOWN_BEHIND)
+        lines.push(`  ${title}: ${countOf(inner.length, "change")} (--verbose lists them)`);
+      else lines.push(`  ${title}`, ...inner.map((line) => `    ${line}`));
+    }
   }
   const unchanged = unchangedLines(review);
   if (unchanged.length > 0) lines.push("", ...unchanged);

@@ -24,6 +24,7 @@ interface DiffOptions extends TargetOptions {
   readonly markdown: boolean;
   readonly out?: string;
   readonly maxCharacters: string;
+  readonly verbose: boolean;
   readonly failOn?: string;
   readonly leaderboard?: string;
 }
@@ -44,6 +45,7 @@ export function diffCommand(program: Command): void {
       String(COMMENT_CHARACTERS.github),
     )
     .option("--fail-on <conditions>", "exit with 1 on any of: cost>20%, cost>$500, incomparable, unfit, warnings, data")
+    .option("--verbose", "also list what the numbers rest on and the rendered configurations' keys", false)
     .option("--leaderboard <file>", "what `uplift leaderboard --json` printed: counts the rows a change concerns");
   withTarget(command).action(async (what: string, recipes: string[], options: DiffOptions) => {
     const conditions = options.failOn === undefined ? null : parseFailOn(options.failOn);
@@ -88,7 +90,7 @@ async function compare(what: string, recipes: readonly string[], request: Review
 }
 
 async function show(review: Review, options: DiffOptions, maxCharacters: number): Promise<void> {
-  const page = renderReviewText(review).trimEnd();
+  const page = renderReviewText(review, options).trimEnd();
   if (!options.json && !options.markdown) return print(page);
   const asked = options.json ? `${JSON.stringify(review)}\n` : renderReviewMarkdown(review, { maxCharacters });
   if (options.out === undefined) return print(asked.trimEnd());
