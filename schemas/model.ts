@@ -39,6 +39,8 @@ export const Model = z.strictObject({
    */
   rotary: z
     .strictObject({
+      /** Tokens it was trained on, from which YaRN stretches; may be less than the native context. */
+      originalTokens: Count,
       /** Base of the frequencies. */
       theta: z.number().positive(),
       /** Part of a head that is rotated; null for all of it. */
@@ -63,7 +65,7 @@ const qwen35Dense = {
   family: "qwen3.5",
   nativeContextTokens: 262_144,
   vocabularySize: 248_320,
-  rotary: { theta: 10_000_000, partialFactor: 0.25, mropeSection: [11, 11, 10] },
+  rotary: { originalTokens: 262_144, theta: 10_000_000, partialFactor: 0.25, mropeSection: [11, 11, 10] },
   headDim: 256,
   experts: null,
   toolCallParser: "qwen3_coder",
@@ -124,7 +126,7 @@ export const MODELS = {
     headDim: 128,
     linearAttention: null,
     vocabularySize: 151_936,
-    rotary: { theta: 1_000_000, partialFactor: null, mropeSection: null },
+    rotary: { originalTokens: 32_768, theta: 1_000_000, partialFactor: null, mropeSection: null },
     experts: null,
     toolCallParser: "hermes",
     reasoningParser: "qwen3",
@@ -136,4 +138,14 @@ export type ModelName = keyof typeof MODELS;
 /** A model's row, or null for one that is only a folder. */
 export function modelFacts(name: string): Model | null {
   return name in MODELS ? MODELS[name as ModelName] : null;
+}
+
+/** Hex digits of a commit that a folder's name carries; its file uplift-revision has all of them. */
+const REVISION_DIGITS = 12;
+
+/** Folder of a base model on a cluster's shared storage; one a revision, so that two recipes can pin two. */
+export function modelFolder(mountPath: string, name: string, revision: string | null): string {
+  const pinned = revision ? `@${revision.slice(0, REVISION_DIGITS)}` : "";
+  // A branch or a tag may have slashes, too.
+  return `${mountPath}/models/${`${name}${pinned}`.replaceAll("/", "--")}`;
 }

@@ -9,7 +9,7 @@ export const Preset = z.strictObject({
   /** Attempts a held-out task. */
   attempts: z.number().int().positive(),
   /** Sampling temperature. */
-  temperature: z.number().min(0),
+  temperature: z.number().min(0).max(2),
   /** Nucleus sampling: the share of probability that is sampled from. */
   topP: z.number().gt(0).max(1),
   /** Assistant messages an attempt may have; one that reaches it is stopped, graded, and marked. */

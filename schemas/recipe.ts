@@ -32,7 +32,7 @@ const Lora = z.strictObject({
   /** Rank of the adapter matrices. */
   rank: Positive.max(256),
   /** Scale: the update is multiplied by alpha / rank. Default 2 × rank. */
-  alpha: Positive.optional(),
+  alpha: Positive.max(4096).optional(),
 });
 
 const Split = z.strictObject({
@@ -114,11 +114,11 @@ const Overrides = z.record(z.string(), z.unknown());
 
 const optimiser = {
   /** Peak learning rate of AdamW. */
-  learningRate: z.number().positive(),
-  /** Steps over which the learning rate rises from 0. Default 0. */
+  learningRate: z.number().positive().lt(1),
+  /** Steps over which the learning rate rises to its peak. Default 0. */
   warmupSteps: z.number().int().nonnegative().default(0),
   /** AdamW's weight decay. Default 0. */
-  weightDecay: z.number().nonnegative().default(0),
+  weightDecay: z.number().nonnegative().max(1).default(0),
   /** Gradients are scaled down to this norm. Default 1. */
   maxGradNorm: z.number().positive().default(1),
   /** Low-rank adapters on the language model. Left out, all weights are trained. */
@@ -166,7 +166,7 @@ const Rollouts = z.discriminatedUnion("placement", [
     async: z
       .strictObject({
         /** Oldest weights a rollout may come from, optimiser steps. */
-        maxAgeSteps: Positive,
+        maxAgeSteps: Positive.max(100),
       })
       .optional(),
   }),
@@ -202,14 +202,14 @@ const Rl = z.strictObject({
   /** How far a token's probability ratio may go below and above 1 before it is clipped. Default 0.2 and 0.2. */
   clip: z
     .strictObject({
-      /** Below 1. */
-      low: z.number().positive(),
-      /** Above 1. */
-      high: z.number().positive(),
+      /** Below 1; the lower bound is 1 − low. */
+      low: z.number().positive().lt(1),
+      /** Above 1; the upper bound is 1 + high. */
+      high: z.number().positive().max(10),
     })
     .prefault({ low: 0.2, high: 0.2 }),
   /** Sampling temperature of rollouts. Default 1. */
-  temperature: z.number().positive().default(1),
+  temperature: z.number().positive().max(2).default(1),
   /** Assistant messages an attempt may have. */
   maxTurns: Positive,
   /** Tokens of one assistant message. */
@@ -250,8 +250,13 @@ const shared = {
   report: z.array(Report).min(1),
   /** The conditions every compared model shares; usually one object for several recipes. */
   evaluation: Preset,
-  /** Seed of every trainer. Default 0. */
-  seed: z.number().int().default(0),
+  /** Seed of every trainer; 32 bits, as NumPy takes. Default 0. */
+  seed: z
+    .number()
+    .int()
+    .nonnegative()
+    .max(2 ** 32 - 1)
+    .default(0),
   /** Server of the evaluated endpoints; default: the target's. */
   server: z.enum(["vllm", "light"]).optional(),
 };

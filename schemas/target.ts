@@ -122,3 +122,18 @@ export type Target = z.infer<typeof Target>;
 export function instanceOf({ instance }: ClusterTarget): Instance {
   return typeof instance === "string" ? INSTANCES[instance] : instance;
 }
+
+/** What target files write. They are checked when they are used, so that every mistake has its field. */
+export function localTarget(target: Omit<z.input<typeof LocalTarget>, "kind">): z.input<typeof Target> {
+  return { kind: "local", ...target };
+}
+
+/** Nodes of a Kubernetes cluster you have. */
+export function kubernetesTarget(target: Omit<z.input<typeof KubernetesTarget>, "kind">): z.input<typeof Target> {
+  return { kind: "kubernetes", ...target };
+}
+
+/** Nodes of AWS. */
+export function awsTarget(target: Omit<z.input<typeof AwsTarget>, "kind">): z.input<typeof Target> {
+  return { kind: "aws", ...target };
+}

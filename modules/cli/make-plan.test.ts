@@ -127,6 +127,15 @@ describe("a recipe in YAML", () => {
   });
 });
 
+it("mistakes of form and of meaning in a YAML recipe come together", async () => {
+  const { recipe } = await loadRecipe(recipeFile("quickstart-rl"));
+  const { rl } = recipe as { rl: object };
+  const file = await yamlOf("quickstart-rl", { report: [{ stage: "rl", step: 7 }], rl: { ...rl, learningrate: 1 } });
+  const found = await mistakes(makePlan(file, await loadTarget("local")));
+  expect(found.map(({ code }) => code).sort()).toEqual(["recipe-unknown-field", "report-step-not-saved"]);
+  for (const { path } of found) expect(path).toMatch(/\.yaml:\d+:\d+: /);
+});
+
 describe("a plan is refused", () => {
   async function refused(changes: object, recipe: Record<string, unknown> = {}, name = "github-sft-rl") {
     const target = AwsTarget.parse({ ...(await loadTarget("aws-p5en")), ...changes });

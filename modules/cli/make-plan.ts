@@ -7,15 +7,15 @@ import { dirname, join, resolve } from "node:path";
 import type { DatasetIndex } from "../../schemas/dataset.ts";
 import { digestJson } from "../../schemas/digest.ts";
 import type { ServerKind } from "../../schemas/endpoint.ts";
-import { UserError } from "../../schemas/error.ts";
-import { type Model, modelFacts } from "../../schemas/model.ts";
+import { type Issue, UserError } from "../../schemas/error.ts";
+import { MODELS, type Model, modelFacts } from "../../schemas/model.ts";
 import type { Plan, PlanBody, TaskSetSummary } from "../../schemas/plan.ts";
 import { contextTokensOf, type Recipe } from "../../schemas/recipe.ts";
 import type { Target } from "../../schemas/target.ts";
 import type { TaskSet } from "../../schemas/task.ts";
 import { digestFiles, hashFiles } from "../checkpoints/index.ts";
 import { HARNESS_VERSION } from "../evaluation/index.ts";
-import { compilePlan, type EvaluatedSplit, type PlanInputs, parseRecipe } from "../plan/index.ts";
+import { compilePlan, type EvaluatedSplit, mistakesBeside, type PlanInputs, parseRecipe } from "../plan/index.ts";
 import {
   buildTaskSet,
   checkDataset,
@@ -27,7 +27,8 @@ import {
   taskSetDigest,
 } from "../tasks/index.ts";
 import { trainers } from "../trainers/index.ts";
-import { baseModelFolder, PROJECT_DIR } from "./project.ts";
+import { nearest } from "./did-you-mean.ts";
+import { baseModelFolder, isModelFolder, PROJECT_DIR } from "./project.ts";
 import { loadRecipe } from "./recipe-file.ts";
 
 /** A plan and the tasks it is about; null where the tasks lie elsewhere. */
@@ -48,6 +49,14 @@ export async function makePlan(file: string, target: Target, options: PlanOption
   return { plan: compilePlan(inputs), taskSet };
 }
 
+/** Throws what is wrong with a recipe file by itself, whatever the target. */
+export async function checkRecipeFile(file: string): Promise<void> {
+  const loaded = await loadRecipe(file);
+  const locate = (path: string) => loaded.locate(path) ?? `${file}: ${path}`;
+  const mistakes = mistakesBeside(parseRecipe(loaded.recipe, locate));
+  if (mistakes.length > 0) throw new UserError(mistakes.map((issue) => ({ ...issue, path: locate(issue.path) })));
+}
+
 /** Everything a plan is made from, so that planning itself looks nothing up. */
 export async function gatherFacts(
   file: string,
@@ -55,10 +64,17 @@ export async function gatherFacts(
   options: PlanOptions = {},
 ): Promise<{ inputs: PlanInputs; taskSet: TaskSet | null }> {
   const loaded = await loadRecipe(file);
-  const locate = (path: string) => loaded.locate(path) ?? `${file}: ${path}`;
+  const locate = (path: string) =>
+    path.startsWith("target.")
+      ? `target ${target.name}: ${path.slice("target.".length)}`
+      : (loaded.locate(path) ?? `${file}: ${path}`);
   const written = parseRecipe(loaded.recipe, locate);
   const recipe = { ...written, server: options.server ?? written.server };
-  const [tasks, base] = await Promise.all([describeTasks(recipe, file, locate), describeModel(recipe, target, locate)]);
+  const [tasks, base] = await both(
+    describeTasks(recipe, file, locate),
+    describeModel(recipe, target, locate),
+    mistakesBeside(recipe).map((issue) => ({ ...issue, path: locate(issue.path) })),
+  );
   const inputs: PlanInputs = {
     ...{ recipe, locate, target, trainers, ...base },
     defaultName: loaded.name,
@@ -68,6 +84,19 @@ export async function gatherFacts(
     split: options.split ?? "held-out",
   };
   return { inputs, taskSet: tasks.taskSet };
+}
+
+/** Both facts, or one error with everything that is wrong with either and with the recipe by itself. */
+async function both<A, B>(first: Promise<A>, second: Promise<B>, mistakes: readonly Issue[]): Promise<[A, B]> {
+  const [a, b] = await Promise.allSettled([first, second]);
+  if (a.status === "fulfilled" && b.status === "fulfilled") return [a.value, b.value];
+  const reasons: unknown[] = [a, b].flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
+  const defect = reasons.find((reason) => !(reason instanceof UserError));
+  if (defect !== undefined) throw defect;
+  const found = reasons.flatMap((reason) => (reason instanceof UserError ? reason.issues : []));
+  // Tasks that cannot be split or chosen follow from mistakes that are already named.
+  const own = new Set(mistakes.map(({ path }) => path));
+  throw new UserError([...mistakes, ...found.filter(({ path }) => !own.has(path))]);
 }
 
 /** What a recipe wants of its dataset's index. */
@@ -160,6 +189,17 @@ async function describeModel(
       model,
       nativeContextTokens: model.nativeContextTokens,
     };
+  }
+  const rows = Object.keys(MODELS);
+  if (target.kind !== "local" && !(await isModelFolder(name))) {
+    const guess = nearest(name, rows);
+    throw new UserError({
+      ...{ code: "model-missing", path: locate("model") },
+      asked: `the base model "${name}"`,
+      found: "it has no row in schemas/model.ts, and there is no such folder",
+      allowed: rows.join(", "),
+      todo: guess ? `did you mean "${guess}"?` : "use one of those, or add its row, from its config.json",
+    });
   }
   const folder = await baseModelFolder(name, PROJECT_DIR, locate("model"));
   const files = await hashFiles(folder);

@@ -1,12 +1,14 @@
 /**
  * Project: where the CLI finds targets, base models and the target's home. Reads files; writes nothing.
  */
-import { access } from "node:fs/promises";
+import { access, readdir } from "node:fs/promises";
 import { isAbsolute, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { UserError } from "../../schemas/error.ts";
+import { fromZod, UserError } from "../../schemas/error.ts";
 import { type LocalTarget, Target } from "../../schemas/target.ts";
+import { nearest } from "./did-you-mean.ts";
 import { importDefault } from "./recipe-file.ts";
+import { checkSchema } from "./written-schema.ts";
 
 /** The project's folder: the one this file's package lies in. */
 export const PROJECT_DIR = fileURLToPath(new URL("../..", import.meta.url));
@@ -15,23 +17,31 @@ export const PROJECT_DIR = fileURLToPath(new URL("../..", import.meta.url));
 export async function loadTarget(nameOrPath: string): Promise<Target> {
   const isPath = nameOrPath.includes("/") || nameOrPath.endsWith(".ts");
   const path = isPath ? resolve(nameOrPath) : join(PROJECT_DIR, "stacks/targets", `${nameOrPath}.ts`);
+  const shipped = await targetNames();
+  const guess = nearest(nameOrPath, shipped);
   const exported = await importDefault(path, nameOrPath, {
     code: "target-missing",
-    allowed: "a name in stacks/targets, or a path",
-    todo: "`ls stacks/targets` lists what there is",
+    allowed: `${shipped.join(", ")}, or a path`,
+    todo: guess ? `did you mean "${guess}"?` : "use one of those, or copy one to a file of your own",
   });
   const parsed = Target.safeParse(exported);
   if (parsed.success) return parsed.data;
-  throw new UserError(
-    parsed.error.issues.map((issue) => ({
-      code: "target-invalid",
-      path: `${nameOrPath}: ${issue.path.map(String).join(".")}`,
-      asked: "a value of the documented type is needed",
-      found: issue.message,
-      allowed: "see schemas/target.ts",
-      todo: "correct this field",
-    })),
-  );
+  const form = checkSchema("target", exported);
+  if (form.length > 0)
+    throw new UserError(
+      form.map(({ path: field, issue }) => ({
+        ...issue,
+        code: issue.code === "recipe-unknown-field" ? "target-unknown-field" : "target-invalid",
+        path: `${nameOrPath}: ${field.join(".") || "(the target)"}`,
+      })),
+    );
+  throw fromZod(parsed.error, nameOrPath, "target-invalid");
+}
+
+/** Names of the shipped targets. */
+async function targetNames(): Promise<string[]> {
+  const files = await readdir(join(PROJECT_DIR, "stacks/targets"));
+  return files.map((file) => file.replace(/\.ts$/, "")).sort();
 }
 
 /** The same, where a command needs a platform that can be brought up: for now that is the local one. */
@@ -53,9 +63,17 @@ export function homeOf(target: LocalTarget): string {
   return isAbsolute(target.home) ? target.home : join(PROJECT_DIR, target.home);
 }
 
+const modelPath = (model: string, root: string) =>
+  model.includes("/") ? resolve(root, model) : join(root, "tools/base-model", model);
+
+/** Whether a base model's files are on this machine. */
+export function isModelFolder(model: string): Promise<boolean> {
+  return exists(join(modelPath(model, PROJECT_DIR), "config.json"));
+}
+
 /** The folder of a base model: a name in tools/base-model, or a path. */
 export async function baseModelFolder(model: string, root = PROJECT_DIR, where = "model"): Promise<string> {
-  const path = model.includes("/") ? resolve(root, model) : join(root, "tools/base-model", model);
+  const path = modelPath(model, root);
   if (await exists(join(path, "config.json"))) return path;
   throw new UserError({
     code: "model-missing",

@@ -6,6 +6,8 @@ import { access, readFile } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { UserError } from "../../schemas/error.ts";
+import { mistakesBeside } from "../plan/index.ts";
+import { checkSchema } from "./written-schema.ts";
 import { parseYamlRecipe } from "./yaml-recipe.ts";
 
 const CODE = /\.[cm]?[jt]s$/;
@@ -36,7 +38,7 @@ export async function loadRecipe(file: string): Promise<RecipeFile> {
   };
   if (YAML.test(path)) {
     const text = await readText(path, file, missing);
-    const { value, locate } = parseYamlRecipe(text, file);
+    const { value, locate } = parseYamlRecipe(text, file, mistakesBeside);
     const place = (field: string): string => `${file}:${locate(field)}${field === "" ? "" : `: ${field}`}`;
     return { file, name: name.replace(YAML, ""), recipe: value, locate: place };
   }
@@ -59,6 +61,13 @@ export async function loadRecipe(file: string): Promise<RecipeFile> {
       allowed: "export default sftThenRl({ … }) or rlOnly({ … })",
       todo: "export the recipe as default",
     });
+  const form = checkSchema("recipe", exported).map(({ path: field, issue }) => ({
+    ...issue,
+    path: `${file}: ${field.join(".") || "(the recipe)"}`,
+  }));
+  const beside = form.length > 0 ? mistakesBeside(exported) : [];
+  if (form.length > 0)
+    throw new UserError([...form, ...beside.map((issue) => ({ ...issue, path: `${file}: ${issue.path}` }))]);
   return { file, name: name.replace(CODE, ""), recipe: exported, locate: () => null };
 }
 
@@ -83,11 +92,19 @@ export async function importDefault(path: string, shown: string, missing: Missin
       code: "file-does-not-load",
       path: shown,
       asked: "the file is imported as a TypeScript module",
-      found: error instanceof Error ? error.message.split("\n").slice(0, 3).join(" ") : String(error),
+      found: `${error instanceof Error ? error.message.split("\n").slice(0, 3).join(" ") : String(error)}${lineOf(error, path)}`,
       allowed: "a module that imports without an error",
       todo: "correct it (npx tsc --noEmit may say more); outside this project give it the ending .mts",
     });
   }
+}
+
+/** " (line 12)": where in the file its own code threw. */
+function lineOf(error: unknown, path: string): string {
+  const stack = error instanceof Error ? (error.stack ?? "") : "";
+  const at = stack.split("\n").find((line) => line.includes(path));
+  const line = /:(\d+):\d+\)?$/.exec(at ?? "")?.[1];
+  return line === undefined ? "" : ` (line ${line})`;
 }
 
 async function readText(path: string, shown: string, missing: MissingFile): Promise<string> {

@@ -3,9 +3,9 @@
  */
 import type { Issue } from "../../schemas/error.ts";
 import type { Model } from "../../schemas/model.ts";
-import type { Warning } from "../../schemas/plan.ts";
 import { contextTokensOf, type Recipe } from "../../schemas/recipe.ts";
 import type { Target } from "../../schemas/target.ts";
+import { checkContext } from "./check-context.ts";
 
 /** What a recipe is checked against. */
 export interface CheckInputs {
@@ -18,23 +18,32 @@ export interface CheckInputs {
 }
 
 /** A mistake without the file it is in. */
-export type Mistake = Issue;
+type Mistake = Issue;
 
-/** The mistakes of a recipe, by the field's path; empty when there is none. */
+/** The mistakes that a recipe shows by itself, by the field's path. */
+export function checkAlone(recipe: Recipe): Mistake[] {
+  return [...checkReports(recipe), ...checkTasks(recipe), ...checkAnswers(recipe), ...checkStages(recipe)];
+}
+
+/** The mistakes of a recipe on a target; empty when there is none. */
 export function checkRecipe(inputs: CheckInputs): Mistake[] {
-  return [
-    ...checkReports(inputs.recipe),
-    ...checkTasks(inputs.recipe),
-    ...checkContext(inputs),
-    ...checkAnswers(inputs.recipe),
-    ...checkRollouts(inputs.recipe),
-    ...checkTarget(inputs),
-  ];
+  return [...checkAlone(inputs.recipe), ...checkContext(inputs), ...checkTarget(inputs)];
 }
 
 function checkReports(recipe: Recipe): Mistake[] {
   return recipe.report.flatMap((report, index): Mistake[] => {
     const path = `report.${index}`;
+    const first = recipe.report.findIndex(({ stage, step }) => stage === report.stage && step === report.step);
+    if (first < index)
+      return [
+        {
+          ...{ code: "report-twice", path },
+          asked: `step ${report.step} of ${report.stage} is to be reported`,
+          found: `report.${first} is the same checkpoint`,
+          allowed: "each checkpoint once",
+          todo: "remove one of the two",
+        },
+      ];
     const stage = report.stage === "sft" ? (recipe.kind === "sft-rl" ? recipe.sft : null) : recipe.rl;
     if (stage === null)
       return [
@@ -111,44 +120,6 @@ function checkTasks(recipe: Recipe): Mistake[] {
   return mistakes;
 }
 
-function checkContext({ recipe, model, nativeContextTokens: native }: CheckInputs): Mistake[] {
-  const tokens = contextTokensOf(recipe.context);
-  const { rope } = recipe;
-  const of = model?.name ?? recipe.model;
-  if (native !== null && tokens > native && !rope)
-    return [
-      {
-        ...{ code: "context-beyond-model", path: "context" },
-        asked: `${tokens} tokens of context`,
-        found: `${of} was made for ${native}`,
-        allowed: `up to ${native}, or more with a rope block`,
-        todo: `shorten it, or add rope: { type: "yarn", factor: ${Math.ceil(tokens / native)}, originalMaxTokens: ${native} } (see the model's card)`,
-      },
-    ];
-  if (!rope) return [];
-  if (native !== null && tokens <= native)
-    return [
-      {
-        ...{ code: "rope-not-needed", path: "rope" },
-        asked: `positions are stretched by ${rope.factor}`,
-        found: `${tokens} tokens lie within the ${native} that ${of} was made for, and stretching changes short texts too`,
-        allowed: `a rope block with more than ${native} tokens of context`,
-        todo: "remove it",
-      },
-    ];
-  if (rope.factor * rope.originalMaxTokens < tokens)
-    return [
-      {
-        ...{ code: "rope-too-short", path: "rope.factor" },
-        asked: `${tokens} tokens of context`,
-        found: `${rope.originalMaxTokens} × ${rope.factor} reach ${rope.originalMaxTokens * rope.factor}`,
-        allowed: `a factor of at least ${tokens / rope.originalMaxTokens}`,
-        todo: "raise the factor or shorten the context",
-      },
-    ];
-  return [];
-}
-
 function checkAnswers(recipe: Recipe): Mistake[] {
   const tokens = contextTokensOf(recipe.context);
   const answers = {
@@ -166,18 +137,47 @@ function checkAnswers(recipe: Recipe): Mistake[] {
     }));
 }
 
-function checkRollouts({ rl }: Recipe): Mistake[] {
-  if (rl.rollouts.placement !== "dedicated" || rl.parallelism?.nodes === undefined) return [];
-  if (rl.rollouts.nodes < rl.parallelism.nodes) return [];
-  return [
-    {
+function checkStages(recipe: Recipe): Mistake[] {
+  const mistakes: Mistake[] = [];
+  const { rl } = recipe;
+  const { rollouts, parallelism } = rl;
+  if (rollouts.placement === "dedicated" && parallelism?.nodes !== undefined && rollouts.nodes >= parallelism.nodes)
+    mistakes.push({
       ...{ code: "rollouts-leave-no-trainer", path: "rl.rollouts.nodes" },
-      asked: `${rl.rollouts.nodes} of ${rl.parallelism.nodes} nodes only generate`,
+      asked: `${rollouts.nodes} of ${parallelism.nodes} nodes only generate`,
       found: "no node is left to train",
-      allowed: `at most ${rl.parallelism.nodes - 1}`,
+      allowed: `at most ${parallelism.nodes - 1}`,
       todo: "lower it or raise rl.parallelism.nodes",
-    },
-  ];
+    });
+  if (rollouts.placement === "dedicated" && rollouts.async && rollouts.async.maxAgeSteps >= rl.steps)
+    mistakes.push({
+      ...{ code: "rollouts-too-old", path: "rl.rollouts.async.maxAgeSteps" },
+      asked: `rollouts may be ${rollouts.async.maxAgeSteps} steps old`,
+      found: `the stage has ${rl.steps} steps`,
+      allowed: `less than ${rl.steps}; 1 is usual`,
+      todo: "lower it",
+    });
+  const stages = recipe.kind === "sft-rl" ? { sft: recipe.sft, rl } : { rl };
+  for (const [name, { steps, warmupSteps }] of Object.entries(stages))
+    if (warmupSteps >= steps)
+      mistakes.push({
+        ...{ code: "warmup-too-long", path: `${name}.warmupSteps` },
+        asked: `the learning rate rises over ${warmupSteps} steps`,
+        found: `the stage has ${steps}`,
+        allowed: `less than ${steps}`,
+        todo: "lower warmupSteps or raise steps",
+      });
+  if (recipe.kind !== "sft-rl") return mistakes;
+  const { batchSize, data } = recipe.sft;
+  if (data.maxTrajectories !== undefined && data.maxTrajectories < batchSize)
+    mistakes.push({
+      ...{ code: "sft-batch-too-large", path: "sft.batchSize" },
+      asked: `${batchSize} trajectories a step`,
+      found: `at most ${data.maxTrajectories} are kept in all`,
+      allowed: `at most ${data.maxTrajectories}`,
+      todo: "lower batchSize or raise data.maxTrajectories",
+    });
+  return mistakes;
 }
 
 function checkTarget({ recipe, target, model }: CheckInputs): Mistake[] {
@@ -218,22 +218,4 @@ function checkTarget({ recipe, target, model }: CheckInputs): Mistake[] {
       todo: `set expertUrl in stacks/targets/${target.name}.ts`,
     });
   return mistakes;
-}
-
-/** What a reader should know of a recipe before money is spent. */
-export function warnOf({ recipe, model, target }: CheckInputs): Warning[] {
-  const warnings: Warning[] = [];
-  if (target.kind !== "local" && !recipe.modelRevision)
-    warnings.push({
-      ...{ code: "model-revision-not-pinned", path: "modelRevision" },
-      message: `${model?.name ?? recipe.model} is fetched at whatever commit its repository has that day`,
-      todo: "set modelRevision to a commit",
-    });
-  if (recipe.rope && recipe.rope.factor > 4)
-    warnings.push({
-      ...{ code: "rope-factor-untried", path: "rope.factor" },
-      message: `factor ${recipe.rope.factor} is beyond the 4 that Qwen documents for YaRN`,
-      todo: "evaluate the base model at this length first",
-    });
-  return warnings;
 }

@@ -2,22 +2,23 @@
  * Recipe + target + facts → plan. Pure: no disk, clock, randomness or environment; whoever calls it has read the
  * recipe file, generated the task set or read its index, hashed the base model, and brings the trainers' adapters.
  */
-import { digestJson } from "../../schemas/digest.ts";
+import { canonicalJson, digestJson } from "../../schemas/digest.ts";
 import type { ServingSettings } from "../../schemas/endpoint.ts";
 import { type Issue, UserError } from "../../schemas/error.ts";
 import type { Cost } from "../../schemas/estimate.ts";
 import type { TrainJob } from "../../schemas/job.ts";
 import type { Launch } from "../../schemas/launch.ts";
 import type { StageLayout } from "../../schemas/layout.ts";
-import type { Model } from "../../schemas/model.ts";
+import { type Model, modelFolder } from "../../schemas/model.ts";
 import { type Plan, PlanBody, type TaskSetSummary, type Warning } from "../../schemas/plan.ts";
 import { contextTokensOf, type Recipe } from "../../schemas/recipe.ts";
 import type { StageInput } from "../../schemas/stage.ts";
 import { type ClusterTarget, instanceOf, type LocalTarget, type Target } from "../../schemas/target.ts";
-import { checkRecipe, warnOf } from "./check.ts";
+import { checkRecipe } from "./check.ts";
 import { estimateCost } from "./cost/index.ts";
 import { chooseLayouts } from "./fit/index.ts";
 import { type EvaluatedSplit, jobGraph } from "./job-graph.ts";
+import { warnOf } from "./recipe-warnings.ts";
 
 /** A trainer of one machine, as planning sees it. */
 export interface LocalTrainer {
@@ -43,6 +44,9 @@ export interface Trainers {
   readonly sft: ClusterTrainer;
   readonly rl: ClusterTrainer;
 }
+
+/** Mistakes after which sizing and rendering would only say the same in other words. */
+const UNSIZED = new Set(["model-unsized", "context-beyond-model", "rope-too-short"]);
 
 /** More attempts at once than this ask more of the environment service than of a node's engines. */
 const MOST_ATTEMPTS_AT_ONCE = 64;
@@ -85,19 +89,22 @@ interface Placed {
 export function compilePlan(inputs: PlanInputs): Plan {
   const { recipe, target } = inputs;
   const name = recipe.name ?? inputs.defaultName;
-  const mistakes = checkRecipe(inputs);
+  const mistakes = [...checkRecipe(inputs), ...checkRlTasks(inputs)];
   const refuse = (issues: readonly Issue[]) => {
-    if (issues.length > 0) throw new UserError(issues.map((issue) => ({ ...issue, path: inputs.locate(issue.path) })));
+    const located = issues.map((issue) => ({ ...issue, path: inputs.locate(issue.path) }));
+    // Two stages may find the same of one field.
+    const once = located.filter((issue, index) => located.findIndex((other) => isDeepEqual(other, issue)) === index);
+    if (once.length > 0) throw new UserError(once);
   };
-  // What is wrong with the recipe itself would only make sizing and rendering repeat it in other words.
-  refuse(mistakes);
+  // Without the model's row or its context there is nothing to size.
+  if (mistakes.some(({ code }) => UNSIZED.has(code))) refuse(mistakes);
   const placed = target.kind === "local" ? placeLocally(inputs, target) : placeOnCluster(inputs, target, name);
   const { attemptsAtOnce } = placed;
   const jobs = jobGraph({
     ...{ recipe, name, train: placed.train, expert: inputs.expert, split: inputs.split },
     ...(attemptsAtOnce === undefined ? {} : { attemptsAtOnce }),
   });
-  refuse(placed.issues);
+  refuse([...mistakes, ...placed.issues]);
 
   const { taskSet } = inputs;
   const sizes = { train: taskSet.train, validation: taskSet.validation, "held-out": taskSet.heldOut };
@@ -184,7 +191,7 @@ function placeOnCluster(inputs: PlanInputs, target: ClusterTarget, name: string)
   });
   const issues = [...money.issues];
   const warnings = [...fit.warnings, ...money.warnings];
-  const models = `${target.storage.mountPath}/models/${model.name.replaceAll("/", "--")}`;
+  const base = modelFolder(target.storage.mountPath, model.name, inputs.baseModel.revision);
   return {
     ...{ serving, layouts: fit.layouts, cost: money.cost, issues, warnings, attemptsAtOnce },
     train(stage, startFrom) {
@@ -193,20 +200,41 @@ function placeOnCluster(inputs: PlanInputs, target: ClusterTarget, name: string)
       const trainer = inputs.trainers[stage];
       const input: StageInput = {
         ...{ recipe, name, stage, model, contextTokens, layout, target },
-        startFrom: startFrom === "base" ? models : `\${RUN_DIR}/checkpoints/${startFrom}`,
+        startFrom: startFrom === "base" ? base : `\${RUN_DIR}/checkpoints/${startFrom}`,
         walltimeSeconds: money.walltimeSeconds[stage] ?? Math.floor(target.slurm.maxWalltimeHours * 3600),
         identity: `\${RUN_ID}-${stage}`,
       };
       const config = trainer.renderConfig(input);
       const launch = trainer.launch(input);
       const checked = trainer.check(input, { config, launch });
-      issues.push(...checked.issues);
+      // Where the limit holds no step, that no save fits either follows.
+      const tooShort = issues.some(({ code }) => code === "walltime-too-short");
+      issues.push(...checked.issues.filter(({ code }) => !(tooShort && code === "save-margin-too-short")));
       warnings.push(
         ...checked.warnings.filter((one) => !warnings.some(({ code, path }) => code === one.code && path === one.path)),
       );
       return { trainer: trainer.name, config, launch };
     },
   };
+}
+
+/** NeMo-RL drops a last batch that is not full: with fewer tasks than a step takes, it would train nothing. */
+function checkRlTasks({ recipe, taskSet: { rlTasks } }: PlanInputs): Issue[] {
+  const { promptsPerStep } = recipe.rl;
+  if (rlTasks === null || rlTasks >= promptsPerStep) return [];
+  return [
+    {
+      ...{ code: "too-few-rl-tasks", path: "rl.promptsPerStep" },
+      asked: `${promptsPerStep} tasks a step`,
+      found: `${rlTasks} training tasks lie in the pass-rate band`,
+      allowed: `at most ${rlTasks}`,
+      todo: "lower promptsPerStep, widen rl.tasks.passRateBand, or add tasks",
+    },
+  ];
+}
+
+function isDeepEqual(a: Issue, b: Issue): boolean {
+  return canonicalJson(a) === canonicalJson(b);
 }
 
 function sum(numbers: readonly number[]): number {

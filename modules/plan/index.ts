@@ -5,5 +5,5 @@
 export { type ClusterTrainer, compilePlan, type LocalTrainer, type PlanInputs, type Trainers } from "./compile.ts";
 export { capacityBlockRemaining } from "./cost/index.ts";
 export type { EvaluatedSplit } from "./job-graph.ts";
-export { parseRecipe } from "./parse.ts";
+export { mistakesBeside, parseRecipe } from "./parse.ts";
 export { renderPlan } from "./text.ts";

@@ -32,7 +32,10 @@ const written = {
 };
 const { sft: _sft, ...withoutSft } = written;
 
-function plan(recipe: object, changes: { harness?: string; split?: "held-out" | "validation" } = {}): Plan {
+function plan(
+  recipe: object,
+  changes: { harness?: string; split?: "held-out" | "validation"; rlTasks?: number } = {},
+): Plan {
   return compilePlan({
     recipe: parseRecipe(recipe, (path) => `recipes/r.ts: ${path}`),
     locate: (path) => `recipes/r.ts: ${path}`,
@@ -41,7 +44,7 @@ function plan(recipe: object, changes: { harness?: string; split?: "held-out" | 
     taskSet: {
       ...{ digest: digestJson("tasks"), familyDigest: digestJson("family"), standIn: false },
       ...{ tasks: 40, groups: 30, train: 28, validation: 4, heldOut: 8 },
-      ...{ heldOutUnsolved: null, rlTasks: null, tooLong: [], solutionTokens: null },
+      ...{ heldOutUnsolved: null, rlTasks: changes.rlTasks ?? null, tooLong: [], solutionTokens: null },
     },
     ...{ model: null, nativeContextTokens: 2048 },
     baseModel: { name: "tiny", revision: null, digest: digestJson("base"), bytes: 3 },
@@ -204,8 +207,50 @@ describe("a recipe's mistakes", () => {
     expect(allowedOf({ kind: "dpo" })).toEqual(['kind "sft-rl" (sftThenRl) or "rl" (rlOnly)']);
   });
 
+  it("are reported with those of meaning in the fields whose form is right", () => {
+    const wrong = {
+      ...sftThenRl(written),
+      evaluation: { ...written.evaluation, topP: 3 },
+      sft: { ...written.sft, learningrate: 1, data: { maxTrajectories: 2 } },
+      report: [
+        { stage: "rl", step: 5 },
+        { stage: "rl", step: 8 },
+        { stage: "rl", step: 8 },
+        { stage: "rl", step: "9" },
+      ],
+    };
+    const found = codes(() => plan(wrong)).sort();
+    expect(found).toEqual([
+      ...["recipe-invalid", "recipe-invalid", "recipe-unknown-field"],
+      ...["report-step-not-saved", "report-twice", "sft-batch-too-large"],
+    ]);
+  });
+
+  it("include numbers that no trainer could use", () => {
+    const invalid = [
+      ...[{ seed: -5 }, { seed: 2 ** 40 }, { rl: { ...rl, clip: { low: 2, high: 0.2 } } }],
+      ...[
+        { rl: { ...rl, learningRate: 100 } },
+        { rl: { ...rl, temperature: 50 } },
+        { rl: { ...rl, lora: { rank: 0 } } },
+      ],
+    ];
+    for (const change of invalid)
+      expect(codes(() => plan({ ...sftThenRl(written), ...change }))).toEqual(["recipe-invalid"]);
+    const warmup = { ...sftThenRl(written), rl: { ...rl, warmupSteps: 8 } };
+    expect(codes(() => plan(warmup))).toEqual(["warmup-too-long"]);
+  });
+
+  it("include fewer RL tasks than one step takes, which would train nothing", () => {
+    expect(codes(() => plan(sftThenRl(written), { rlTasks: 3 }))).toEqual(["too-few-rl-tasks"]);
+    expect(codes(() => plan(sftThenRl(written), { rlTasks: 4 }))).toEqual([]);
+  });
+
   it("include SFT settings in a recipe that trains by RL alone", () => {
-    expect(codes(() => plan({ ...rlOnly(withoutSft), sft: written.sft }))).toEqual(["recipe-unknown-field"]);
+    expect(codes(() => plan({ ...rlOnly(withoutSft), sft: written.sft }))).toEqual([
+      "recipe-unknown-field",
+      "report-stage-missing",
+    ]);
   });
 
   it("include a reported SFT checkpoint in a recipe that trains by RL alone", () => {

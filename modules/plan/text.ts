@@ -20,6 +20,7 @@ export function renderPlan(plan: Plan): string {
     `Plan ${shortDigest(plan.digest)}  ${plan.name}  on ${plan.target.name}`,
     "",
     ...(recipe.description ? [recipe.description, ""] : []),
+    ...inShort(plan),
     `Model       ${plan.baseModel.name} (${size(plan.baseModel.bytes)}), context ${plan.contextTokens} tokens`,
     `Tasks       ${recipe.tasks.family}: ${taskSet.tasks} tasks in ${taskSet.groups} near-copy groups → ${taskSet.train} train, ${taskSet.validation} validation, ${taskSet.heldOut} held out`,
     ...tasksBeside(taskSet),
@@ -35,6 +36,18 @@ export function renderPlan(plan: Plan): string {
     ...warningLines(plan),
   ];
   return `${lines.join("\n")}\n`;
+}
+
+/** What most readers came for: does it fit, how long, how much. */
+function inShort({ layouts, estimate: { cost } }: Plan): string[] {
+  if (!cost) return [];
+  const nodes = Math.max(...layouts.map(({ layout }) => layout.nodes));
+  const least = (["unproven", "derived", "proven"] as const).find((one) =>
+    layouts.some(({ fit }) => fit.confidence === one),
+  );
+  return [
+    `In short    every stage fits on ${nodes === 1 ? "1 node" : `up to ${nodes} nodes`} (${least}); ${range(cost.hours, 0)} hours, $${range(cost.dollars, 0)}`,
+  ];
 }
 
 function tasksBeside({ rlTasks, heldOutUnsolved, tooLong, solutionTokens }: TaskSetSummary): string[] {
@@ -70,7 +83,8 @@ function layoutLines(layouts: readonly StageLayout[]): string[] {
     );
     const largest = fit.terms.slice(0, 4).map(({ name, gib }) => `${name} ${gib.toFixed(1)}`);
     lines.push(...wrapped(`${fit.phase}: ${largest.join(", ")} GiB`, "         "));
-    for (const why of fit.why) lines.push(...wrapped(why, "         "));
+    // The first sentence says the row again.
+    for (const why of fit.why.slice(1)) lines.push(...wrapped(why, "         "));
   }
   return lines;
 }
@@ -80,7 +94,7 @@ function degreesOf({ layout }: StageLayout): string {
     case "sft":
       return `train ${degrees(layout.train)}`;
     case "rl": {
-      const where = layout.generationNodes === 0 ? "shared" : `${layout.generationNodes} nodes`;
+      const where = layout.generationNodes === 0 ? "shared" : `on ${layout.generationNodes} nodes`;
       return `train ${degrees(layout.train)}; vLLM TP${layout.generation.tensorParallel} × ${layout.generation.dataParallel} ${where}`;
     }
     case "serving":
@@ -97,7 +111,7 @@ function degrees(train: Degrees): string {
   return parts.filter((part) => !part.endsWith("P1")).join(" ") || "one GPU";
 }
 
-function costLines({ estimate: { cost } }: Plan): string[] {
+function costLines({ recipe, estimate: { cost, attempts } }: Plan): string[] {
   if (!cost) return [];
   const row = (stage: string, nodes: string, hours: Range, gpuHours: Range, dollars: Range) =>
     `${stage.padEnd(11)} ${nodes.padEnd(6)} ${range(hours, 1).padEnd(22)} ${range(gpuHours, 0).padEnd(24)} ${range(dollars, 0)}`;
@@ -106,6 +120,9 @@ function costLines({ estimate: { cost } }: Plan): string[] {
     `${"Cost".padEnd(11)} ${"nodes".padEnd(6)} ${"hours (low–high)".padEnd(22)} ${"GPU-hours".padEnd(24)} dollars`,
     ...cost.stages.map((one) => row(one.stage, String(one.nodes), one.hours, one.gpuHours, one.dollars)),
     row("together", "", cost.hours, cost.gpuHours, cost.dollars),
+    ...(recipe.expert.kind === "model"
+      ? [`  without the endpoint of ${recipe.expert.model}, which makes ${attempts.expert} attempts`]
+      : []),
     ...wrapped(
       `at $${cost.price.dollarsPerNodeHour} a node-hour, ${cost.price.pricing} (${cost.price.source}, ${cost.price.tableDate})`,
       "  ",

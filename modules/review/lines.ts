@@ -11,7 +11,7 @@ import { countOf, printable, showNumber, showValue, someOf } from "./show.ts";
 /** Where a field that no sentence tells belongs. */
 const PLACES: readonly (readonly [string, ReviewSection])[] = [
   ["jobs.*.config.**", "rendered"],
-  ["jobs.*.launch.**", "infrastructure"],
+  ["jobs.*.launch.**", "rendered"],
   ["recipe.tasks.**", "data"],
   ["recipe.expert.**", "data"],
   ["taskSet.**", "data"],

@@ -14,7 +14,7 @@ const SECTION_TITLES: Readonly<Record<ReviewSection, string>> = {
   cost: "Cost of a run, expected [low–high]",
   warnings: "Warnings",
   arithmetic: "What it rests on",
-  rendered: "Rendered trainer configuration",
+  rendered: "Rendered configuration and launch",
   other: "Other",
 };
 

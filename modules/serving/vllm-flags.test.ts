@@ -91,15 +91,6 @@ describe("the arguments of vllm serve", () => {
     expect(flagOf(given, "--hf-overrides")).toContain('"rope_theta":500000');
   });
 
-  it("pin the commit of a repository on the hub, and of no folder", () => {
-    const flags = (path: string) => vllmFlags(settings, layout, { path, servedName: "m", revision: "abc123" });
-    expect(flagOf(flags("Qwen/Qwen3.8-27B"), "--revision")).toBe("abc123");
-    expect(flagOf(flags("Qwen/Qwen3.8-27B"), "--tokenizer-revision")).toBe("abc123");
-    expect(flags("/fsx/models/Qwen--Qwen3.8-27B")).not.toContain("--revision");
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: filled in on the node
-    expect(flags("${RUN_DIR}/checkpoints/rl-40")).not.toContain("--revision");
-  });
-
   it("never speculate, take a key or run a repository's code, and always read as many tokens a step as sequences", () => {
     const layouts = fc.record({ tp: fc.constantFrom(1, 2, 4, 8), dp: fc.constantFrom(1, 2, 4, 8), full: fc.nat(5000) });
     fc.assert(

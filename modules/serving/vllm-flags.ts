@@ -10,12 +10,10 @@ import { type Rope, ropeConfig } from "../../schemas/rope.ts";
 
 /** What is served. */
 interface ServedModel {
-  /** Folder of the full model, or a Hugging Face id. */
+  /** Folder of the full model. What starts the server checks that it is of the plan's revision. */
   readonly path: string;
   /** Name clients send as `model`. */
   readonly servedName: string;
-  /** Commit of the repository; only for a Hugging Face id: a folder is what it is. */
-  readonly revision?: string | null;
   /** The model's row: whether it has a vision tower, hybrid attention, which rotary base. */
   readonly facts?: Model | null;
 }
@@ -38,7 +36,6 @@ export function vllmFlags(settings: ServingSettings, layout: ServingLayout, mode
   return [
     model.path,
     ...["--served-model-name", model.servedName],
-    ...revisionFlags(model),
     ...["--host", "0.0.0.0", "--port", String(SERVING_PORT)],
     ...["--max-model-len", String(settings.contextTokens), "--dtype", settings.dtype],
     ...(settings.rope ? ["--hf-overrides", JSON.stringify(ropeOverride(settings, settings.rope, facts))] : []),
@@ -67,11 +64,6 @@ export function vllmFlags(settings: ServingSettings, layout: ServingLayout, mode
  */
 function cachesPrefixes(facts: Model | null): boolean {
   return facts !== null && facts.linearAttention === null;
-}
-
-function revisionFlags({ path, revision }: ServedModel): string[] {
-  const isHubId = /^[A-Za-z0-9][\w.-]*\/[\w.-]+$/.test(path);
-  return isHubId && revision ? ["--revision", revision, "--tokenizer-revision", revision] : [];
 }
 
 /** The same stretch as in training. Without it a longer --max-model-len gives NaN or a crash (vLLM#17924). */

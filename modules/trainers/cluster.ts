@@ -16,18 +16,10 @@ interface Rendered {
   readonly launch: Launch;
 }
 
-/** The adapters say where they look; a plan says it once, with the recipe's file. */
-const WHERE = "stage";
-const bare = (issues: readonly Issue[]): Issue[] =>
-  issues.map((issue) => ({
-    ...issue,
-    path: issue.path.startsWith(`${WHERE}: `) ? issue.path.slice(WHERE.length + 2) : issue.path,
-  }));
-
 /** The stage's mistakes together with its launch's. */
 function checked(stage: StageInput, { launch }: Rendered, mistakes: readonly Issue[]) {
   const found = checkLaunch(launch, stage);
-  return { issues: [...bare(mistakes), ...found.issues], warnings: found.warnings as Warning[] };
+  return { issues: [...mistakes, ...found.issues], warnings: found.warnings as Warning[] };
 }
 
 /** SFT by NeMo Automodel. */
@@ -38,7 +30,7 @@ export const automodel = {
   check(stage: StageInput, rendered: Rendered) {
     const { layout, model, recipe } = stage;
     const world = layout.nodes * layout.gpusPerNode;
-    return checked(stage, rendered, checkAutomodel(rendered.config, { where: WHERE, world, model, recipe }));
+    return checked(stage, rendered, checkAutomodel(rendered.config, { world, model, recipe }));
   },
 };
 
@@ -48,9 +40,9 @@ export const nemoRl = {
   renderConfig: renderNemoRl,
   launch: launchOf,
   check(stage: StageInput, rendered: Rendered) {
-    const { layout, model, target } = stage;
+    const { layout, model, recipe, target } = stage;
     const mistakes = checkNemoRl(rendered.config, {
-      ...{ dialect: target.nemoRl, where: WHERE, model, env: rendered.launch.env },
+      ...{ dialect: target.nemoRl, model, recipe, env: rendered.launch.env },
       world: { nodes: layout.nodes, gpusPerNode: layout.gpusPerNode },
     });
     return checked(stage, rendered, mistakes);

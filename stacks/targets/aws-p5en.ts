@@ -1,9 +1,8 @@
 /** AWS, p5en.48xlarge: 8 × H200 141 GB a node. Copy this file and change what is yours: zone, capacity, addresses, image digests. */
-import { AwsTarget } from "../../schemas/target.ts";
+import { awsTarget } from "../../schemas/target.ts";
 import { images, inCluster } from "../cluster-defaults.ts";
 
-export default AwsTarget.parse({
-  kind: "aws",
+export default awsTarget({
   name: "aws-p5en",
   region: "us-east-1",
   zones: ["us-east-1a"],

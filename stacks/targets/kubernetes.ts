@@ -1,9 +1,8 @@
 /** A Kubernetes cluster of one's own with H100 nodes. Copy this file and write down your nodes as they are. */
-import { KubernetesTarget } from "../../schemas/target.ts";
+import { kubernetesTarget } from "../../schemas/target.ts";
 import { images, inCluster } from "../cluster-defaults.ts";
 
-export default KubernetesTarget.parse({
-  kind: "kubernetes",
+export default kubernetesTarget({
   name: "kubernetes",
   kubeContext: "gpu-cluster",
   // `kubectl describe node` has the allocatable sizes, `nvidia-smi` the memory of one GPU.

@@ -5,23 +5,26 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
 import { canonicalJson } from "../../../schemas/digest.ts";
+import { UserError } from "../../../schemas/error.ts";
 import type { Plan } from "../../../schemas/plan.ts";
+import type { Target } from "../../../schemas/target.ts";
 import { capacityBlockRemaining, renderPlan } from "../../plan/index.ts";
 import { vllmFlags } from "../../serving/index.ts";
 import { renderFiles } from "../../trainers/index.ts";
-import { makePlan } from "../make-plan.ts";
+import { checkRecipeFile, makePlan, type PlannedRecipe } from "../make-plan.ts";
 import { loadTarget } from "../project.ts";
 import {
   example,
   type PlanCommandOptions,
   planOptions,
   print,
+  printJson,
   type TargetOptions,
   withPlanOptions,
   withTarget,
 } from "./options.ts";
 
-type PlanFlags = TargetOptions & PlanCommandOptions & { readonly out?: string };
+type PlanFlags = TargetOptions & PlanCommandOptions & { readonly out?: string | undefined };
 
 /** A plan knows no clock; whoever reads it today should know what is left of a capacity block that has begun. */
 function tellOfBlock({ target, estimate: { cost } }: Plan): void {
@@ -36,25 +39,15 @@ function tellOfBlock({ target, estimate: { cost } }: Plan): void {
 /** Registers the command. */
 export function planCommand(program: Command): void {
   const command = program
-    .command("plan <recipe>")
+    .command("plan <recipe...>")
     .description(
-      "turn a recipe and a target into a plan: what will run, whether it fits, what it costs, and what it may be compared with",
+      "turn recipes and a target into plans: what will run, whether it fits, what it costs, and what it may be compared with",
     )
     .option("-o, --out <folder>", "also write plan.json and every file of the run as it will lie on the node");
-  withTarget(withPlanOptions(command)).action(async (recipe: string, options: PlanFlags) => {
-    const { plan } = await makePlan(recipe, await loadTarget(options.target), planOptions(options));
-    if (options.out) {
-      const files = { "plan.json": `${canonicalJson(plan)}\n`, ...renderFiles(plan, vllmFlags) };
-      for (const [name, text] of Object.entries(files)) {
-        const path = join(options.out, name);
-        await mkdir(dirname(path), { recursive: true });
-        await writeFile(path, text, { mode: name.endsWith(".sbatch") ? 0o755 : 0o644 });
-      }
-      if (!options.json) process.stderr.write(`Wrote ${Object.keys(files).join(", ")} to ${options.out}\n`);
-    }
-    if (options.json) print(canonicalJson(plan));
-    else print(renderPlan(plan).trimEnd());
-    tellOfBlock(plan);
+  withTarget(withPlanOptions(command)).action(async (recipes: string[], options: PlanFlags) => {
+    const target = await loadTarget(options.target).catch((error: unknown) => targetAndRecipes(error, recipes));
+    if (recipes.length === 1) return showPlan(await makePlan(recipes[0] ?? "", target, planOptions(options)), options);
+    await planSeveral(recipes, target, options);
   });
   example(
     command,
@@ -62,4 +55,52 @@ export function planCommand(program: Command): void {
     "plan recipes/github-sft-rl.ts --target aws-p5en --out build/plan",
     "plan recipes/quickstart-rl.ts --json | jq .taskSet",
   );
+}
+
+/** Without a target nothing is planned; the recipes' own mistakes are told all the same. */
+async function targetAndRecipes(error: unknown, recipes: readonly string[]): Promise<never> {
+  if (!(error instanceof UserError)) throw error;
+  const issues = [...error.issues];
+  for (const recipe of recipes)
+    await checkRecipeFile(recipe).catch((mistake: unknown) => {
+      if (mistake instanceof UserError) issues.push(...mistake.issues);
+    });
+  throw new UserError(issues);
+}
+
+/** Every recipe's plan or mistakes, one after another; a refused one does not keep the others from being planned. */
+async function planSeveral(recipes: readonly string[], target: Target, options: PlanFlags): Promise<void> {
+  for (const recipe of recipes) {
+    try {
+      const planned = await makePlan(recipe, target, planOptions(options));
+      const out = options.out && join(options.out, planned.plan.name);
+      await showPlan(planned, { ...options, out });
+      if (!options.json) print();
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      // `recipes/*.ts` also names files that recipes share.
+      const shared = error.code === "recipe-no-default-export";
+      if (shared) process.stderr.write(`${recipe} is no recipe: it has no default export\n`);
+      else {
+        process.exitCode = 1;
+        if (options.json) printJson({ error: { issues: error.issues } });
+        else process.stderr.write(`${error.message}\n`);
+      }
+    }
+  }
+}
+
+async function showPlan({ plan }: PlannedRecipe, options: PlanFlags): Promise<void> {
+  if (options.out) {
+    const files = { "plan.json": `${canonicalJson(plan)}\n`, ...renderFiles(plan, vllmFlags) };
+    for (const [name, text] of Object.entries(files)) {
+      const path = join(options.out, name);
+      await mkdir(dirname(path), { recursive: true });
+      await writeFile(path, text, { mode: /\.(sbatch|sh)$/.test(name) ? 0o755 : 0o644 });
+    }
+    if (!options.json) process.stderr.write(`Wrote ${Object.keys(files).join(", ")} to ${options.out}\n`);
+  }
+  if (options.json) print(canonicalJson(plan));
+  else print(renderPlan(plan).trimEnd());
+  tellOfBlock(plan);
 }

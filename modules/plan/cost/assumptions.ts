@@ -73,7 +73,15 @@ export const ASSUMPTIONS = {
   ),
   convertGbPerSecond: assume(0.5, 0.15, 0.05, "GB/s of the conversion to Megatron's format, once a run"),
   saveSeconds: assume(15, 45, 180, "seconds a save stops training, beside writing full weights"),
-  writeGbPerSecond: assume(2, 1, 0.3, "GB/s one node writes of a full checkpoint"),
+  // Exports of checkpoints to full models.
+  exportStartSeconds: assume(60, 180, 600, "seconds for a converter to load its libraries and build the model"),
+  exportReads: assume(
+    2,
+    4,
+    8,
+    "times an export reads a model's bytes: start model and trained weights, then its own result to verify and hash it",
+  ),
+  writeGbPerSecond: assume(2, 1, 0.3, "GB/s one node writes of a full checkpoint or model"),
 } as const satisfies Record<string, Assumption>;
 
 /** Name of an assumption. */

@@ -48,6 +48,8 @@ export interface BatchSplit {
   readonly sequencesEach: number;
   /** Groups that have work. */
   readonly groups: number;
+  /** All sequences are padded to one length, so no group waits for another. */
+  readonly even?: boolean;
 }
 
 /** Splits a batch over data-parallel groups; a group cannot have part of a sequence. */
@@ -57,8 +59,8 @@ export function splitBatch(gpus: number, dataParallel: number, sequences: number
 }
 
 /** How much longer the busiest group takes than the mean one: as a sum of n lengths varies less, by the root of n. */
-export function imbalanceOf({ groups, sequencesEach }: BatchSplit, values: Values): number {
-  return groups > 1 ? 1 + (values.imbalance - 1) / Math.sqrt(sequencesEach) : 1;
+export function imbalanceOf({ groups, sequencesEach, even = false }: BatchSplit, values: Values): number {
+  return groups > 1 && !even ? 1 + (values.imbalance - 1) / Math.sqrt(sequencesEach) : 1;
 }
 
 /** Seconds of one pass with so many FLOPs a sequence; the busiest group decides. */

@@ -7,6 +7,7 @@ import { Recipe } from "../../../schemas/recipe.ts";
 import { ASSUMPTIONS, EXPECTED, NAMES } from "./assumptions.ts";
 import { meanAttempt, slowestAttempt } from "./attempts.ts";
 import { estimateCost } from "./estimate.ts";
+import { exportSeconds } from "./export.ts";
 import {
   githubInput,
   githubTasks,
@@ -19,6 +20,7 @@ import {
 import { peaksOf } from "./gpus.ts";
 import type { CostInput } from "./input.ts";
 import { rlStep } from "./steps.ts";
+import { number } from "./text.ts";
 
 const stageOf = (input: CostInput, stage: "sft" | "rl" | "evaluation") => {
   const found = estimateCost(input).cost.stages.find((cost) => cost.stage === stage);
@@ -86,10 +88,11 @@ describe("the estimate of the reference case", () => {
     expect(cost.stages.map(({ stage, nodes, hours }) => ({ stage, nodes, ...hours }))).toEqual([
       { stage: "sft", nodes: 2, low: 0.26, expected: 0.34, high: 0.63 },
       { stage: "rl", nodes: 4, low: 14.34, expected: 29.54, high: 62.24 },
+      { stage: "export", nodes: 1, low: 0.27, expected: 0.39, high: 0.85 },
       { stage: "evaluation", nodes: 1, low: 9.31, expected: 21.18, high: 49.4 },
     ]);
-    expect(cost.hours).toEqual({ low: 23.91, expected: 51.06, high: 112.27 });
-    expect(cost.dollars).toEqual({ low: 4253.13, expected: 8863.26, high: 18965.95 });
+    expect(cost.hours).toEqual({ low: 24.18, expected: 51.45, high: 113.12 });
+    expect(cost.dollars).toEqual({ low: 4270.22, expected: 8887.95, high: 19019.76 });
     expect(walltimeSeconds).toEqual({ sft: 3600, rl: 24 * 3600 });
   });
 
@@ -111,12 +114,42 @@ describe("the estimate of the reference case", () => {
   });
 
   it("says that it is unproven, what it leaves out, and which assumptions matter most", () => {
-    for (const { why, stage } of estimateCost(githubInput()).cost.stages) {
+    for (const { why } of estimateCost(githubInput()).cost.stages) {
       const text = why.join("\n");
       expect(text).toContain("Unproven:");
       expect(text).toContain("Least certain:");
-      if (stage === "evaluation") expect(text).toContain("The expert's endpoint");
     }
+    // 46 held-out and 221 training tasks, which SFT learns from.
+    const { notCounted, cost } = estimateCost(githubInput());
+    const { attempts } = githubInput().recipe.expert;
+    expect(notCounted).toEqual([
+      `The expert's endpoint is not counted: ${number(267 * attempts)} attempts of moonshotai/Kimi-K3 (267 tasks × ${attempts}), wherever it runs.`,
+    ]);
+    expect(cost.stages.at(-1)?.why[0]).toBe(notCounted[0]);
+  });
+
+  it("counts a whole node for the export of each reported checkpoint and of SFT's last, each once", () => {
+    const exportOf = (report: Recipe["report"]) => {
+      const input = githubInput();
+      return estimateCost({ ...input, recipe: { ...input.recipe, report } }).cost.stages.find(
+        ({ stage }) => stage === "export",
+      );
+    };
+    // 240 s and 180 s to start, 4 readings of 55.56 GB at 1 GB/s, written at 1 GB/s.
+    const one = exportSeconds(githubInput().model, 1, EXPECTED);
+    expect(one).toBeCloseTo(240 + 180 + 5 * 55.56, 9);
+    const rl = (step: number) => ({ stage: "rl" as const, step });
+    const both = exportOf([{ stage: "sft", step: 20 }, rl(40)]);
+    expect(both).toMatchObject({ nodes: 1, gpus: 8, stepSeconds: { expected: 697.8 } });
+    expect(both?.gpuHours.expected).toBe(3.12);
+    expect(both?.dollars.expected).toBeCloseTo(0.39 * 63.3, 2);
+    expect(both?.why[0]).toBe(
+      "2 checkpoints become full models, each in a job that has a whole node to itself: 4 min for its container, 3 min for the converter, 4 readings of 55.6 GB at 1.0 GB/s, written at 1.0 GB/s = 11.6 min each.",
+    );
+    // SFT's last checkpoint is exported though only RL is reported; a step that is reported twice is one.
+    expect(exportOf([rl(40)])?.hours).toEqual(both?.hours);
+    expect(exportOf([rl(40), rl(40)])?.hours).toEqual(both?.hours);
+    expect(exportOf([rl(10), rl(20), rl(40)])?.hours.expected).toBeCloseTo((4 * one) / 3600, 2);
   });
 
   it("counts the attempts of a task choice by the SFT model's own pass rates", () => {
@@ -269,7 +302,14 @@ describe("the time limit of a stage's jobs", () => {
   it("that ends before a first step is saved is refused", () => {
     const { issues } = estimateCost(githubInput({ maxWalltimeSeconds: 3600 }));
     expect(issues.map(({ code }) => code)).toEqual(["walltime-too-short"]);
-    expect(issues[0]?.asked).toBe("jobs of at most 60 min for rl");
+    expect(issues[0]).toMatchObject({ path: "target.slurm.maxWalltimeHours", asked: "jobs of at most 60 min" });
+    expect(issues[0]?.found).toMatch(/take about [\d.]+ min in rl: no job/);
+    // Both stages: still one mistake, with the longer of the two.
+    const both = estimateCost(githubInput({ maxWalltimeSeconds: 1800 })).issues;
+    expect(both.map(({ found }) => found.replaceAll(/[\d.]+ (min|h)/g, "…"))).toEqual([
+      "start, one step, its save and the time kept to end take about … in sft, … in rl: no job would get anywhere",
+    ]);
+    expect(both[0]?.allowed).toBe(issues[0]?.allowed);
     const hours = Number(/at least (\d+) hours/.exec(issues[0]?.allowed ?? "")?.[1]);
     expect(estimateCost(githubInput({ maxWalltimeSeconds: hours * 3600 })).issues).toEqual([]);
   });
@@ -278,7 +318,7 @@ describe("the time limit of a stage's jobs", () => {
 describe("a stage without a layout", () => {
   it("is left out with a warning", () => {
     const { cost, warnings } = estimateCost(githubInput({ layouts: stageLayouts([rlLayout(4, 4, 25)]) }));
-    expect(cost.stages.map(({ stage }) => stage)).toEqual(["rl"]);
+    expect(cost.stages.map(({ stage }) => stage)).toEqual(["rl", "export"]);
     expect(warnings.map(({ code, path }) => `${code} ${path}`)).toEqual([
       "stage-not-estimated sft",
       "stage-not-estimated evaluation",

@@ -8,11 +8,12 @@ import type { StageCost } from "../../../schemas/estimate.ts";
 import type { StageLayout } from "../../../schemas/layout.ts";
 import type { Warning } from "../../../schemas/plan.ts";
 import { blockHours, blockTooShort, type CapacityBlock, checkBlock, usableHours } from "./capacity-block.ts";
-import { evaluationEstimate } from "./evaluation.ts";
+import { evaluationEstimate, expertNotCounted } from "./evaluation.ts";
+import { exportEstimate } from "./export.ts";
 import type { CostEstimate, CostInput, StageEstimate } from "./input.ts";
 import { type Price, priceOf } from "./prices.ts";
 import { mapRange, roundTo, sumRanges } from "./spread.ts";
-import { dollars, number } from "./text.ts";
+import { dollars, duration, number } from "./text.ts";
 import { rlEstimate, sftEstimate } from "./training.ts";
 
 /** Money and time of a plan. */
@@ -25,7 +26,7 @@ export function estimateCost(input: CostInput): CostEstimate {
     2,
   );
   const widest = Math.max(1, ...stages.map(({ nodes }) => nodes));
-  issues.push(...stages.flatMap((stage) => stage.issues));
+  issues.push(...walltimeIssues(input, stages));
   warnings.push(...missingStages(input, stages));
   if (input.pricing.kind === "capacity-block") issues.push(...blockIssues(input, input.pricing, hours, widest));
   return {
@@ -43,6 +44,7 @@ export function estimateCost(input: CostInput): CostEstimate {
       price: { ...price, pricing: price.pricing + blockTotal(input, price, widest) },
     },
     walltimeSeconds: walltimes(input, stages),
+    notCounted: expertNotCounted(input),
     issues,
     warnings,
   };
@@ -57,7 +59,12 @@ function stageEstimates(input: CostInput): StageEstimate[] {
     if (layout.kind === "rl") stages.push(rlEstimate(input, layout));
     if (layout.kind === "serving") stages.push(evaluationEstimate(input, layout));
   }
-  const order: readonly StageCost["stage"][] = ["sft", "rl", "evaluation"];
+  const exports = exportEstimate(
+    input,
+    layouts.flatMap(({ layout: { kind } }) => (kind === "serving" ? [] : [kind])),
+  );
+  if (exports !== null) stages.push(exports);
+  const order: readonly StageCost["stage"][] = ["sft", "rl", "export", "evaluation"];
   return stages.sort((a, b) => order.indexOf(a.stage) - order.indexOf(b.stage));
 }
 
@@ -83,6 +90,25 @@ function walltimes(input: CostInput, stages: readonly StageEstimate[]): CostEsti
   const of = (stage: StageCost["stage"]) => stages.find((found) => found.stage === stage)?.walltimeSeconds;
   const sft = of("sft");
   return { ...(sft ? { sft } : {}), rl: of("rl") ?? Math.floor(input.maxWalltimeSeconds) };
+}
+
+/** One mistake for all stages whose jobs would never save a step: the limit is one field. */
+function walltimeIssues({ maxWalltimeSeconds }: CostInput, stages: readonly StageEstimate[]): Issue[] {
+  const short = stages.flatMap(({ stage, leastWalltimeSeconds: least }) =>
+    least !== null && least > maxWalltimeSeconds ? [{ stage, least }] : [],
+  );
+  if (short.length === 0) return [];
+  const most = Math.max(...short.map(({ least }) => least));
+  return [
+    {
+      code: "walltime-too-short",
+      path: "target.slurm.maxWalltimeHours",
+      asked: `jobs of at most ${duration(maxWalltimeSeconds)}`,
+      found: `start, one step, its save and the time kept to end take about ${short.map(({ stage, least }) => `${duration(least)} in ${stage}`).join(", ")}: no job would get anywhere`,
+      allowed: `at least ${Math.ceil(most / 3600)} hours`,
+      todo: "raise the partition's limit, or make a step shorter: fewer trajectories or prompts a step, more nodes",
+    },
+  ];
 }
 
 /** A stage without a layout was refused elsewhere; its time and money are missing here, which is said. */

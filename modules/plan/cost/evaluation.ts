@@ -18,6 +18,25 @@ import { generationWhy, lengthSource, rangeWhy } from "./training.ts";
 /** Attempts at once where the caller gives no number: the default of modules/evaluation. */
 const AT_ONCE = 16;
 
+function evaluatedTasks({ evaluatedTasks, taskSet }: CostInput): number {
+  return evaluatedTasks ?? taskSet.heldOut;
+}
+
+/**
+ * The sentence about the expert model's endpoint, which runs elsewhere; nothing where the expert is a script. Its
+ * attempts are those of the collect job: at training tasks too where SFT learns from them or RL's tasks are chosen by them.
+ */
+export function expertNotCounted(input: CostInput): string[] {
+  const { recipe, taskSet } = input;
+  const { expert } = recipe;
+  if (expert.kind !== "model") return [];
+  const onTraining = recipe.kind === "sft-rl" || recipe.rl.tasks.passRateBand.of === "expert";
+  const tasks = evaluatedTasks(input) + (onTraining ? taskSet.train : 0);
+  return [
+    `The expert's endpoint is not counted: ${number(tasks * expert.attempts)} attempts of ${expert.model} (${number(tasks)} tasks × ${expert.attempts}), wherever it runs.`,
+  ];
+}
+
 /** All evaluations, one after another. */
 export function evaluationEstimate(input: CostInput, layout: ServingLayout): StageEstimate {
   const { recipe, model, instance, contextTokens, taskSet } = input;
@@ -40,7 +59,7 @@ export function evaluationEstimate(input: CostInput, layout: ServingLayout): Sta
 
   const checkpoints = 1 + new Set(recipe.report.map(({ stage, step }) => `${stage}-${step}`)).size;
   // No held-out task at all is refused elsewhere; one attempt keeps the arithmetic whole until then.
-  const attempts = Math.max(1, taskSet.heldOut * evaluation.attempts);
+  const attempts = Math.max(1, evaluatedTasks(input) * evaluation.attempts);
   const probed = ["base", "sft"].includes(recipe.rl.tasks.passRateBand.of) ? taskSet.train * recipe.expert.attempts : 0;
   const all = (values: Values) => checkpoints * endpoint(attempts, values) + endpoint(probed, values);
   const one = (values: Values) => run(attempts, values).meanSeconds;
@@ -54,7 +73,9 @@ export function evaluationEstimate(input: CostInput, layout: ServingLayout): Sta
     stepSeconds: spread(one).range,
     seconds,
     walltimeSeconds: null,
+    leastWalltimeSeconds: null,
     why: [
+      ...expertNotCounted(input),
       `An attempt has ${number(expectedBatch.mean.tokens)} tokens on average (${lengthSource(input)}), ${number(expectedBatch.mean.generated)} of them written in ${number(expectedBatch.mean.turns)} turns.`,
       generationWhy(
         "One evaluation",
@@ -64,9 +85,8 @@ export function evaluationEstimate(input: CostInput, layout: ServingLayout): Sta
         layout.engine.tensorParallel,
         expectedBatch.slowest.tokens,
       ),
-      `${checkpoints} checkpoints (the base model and ${checkpoints - 1} reported) × (${duration(start(EXPECTED))} to start an endpoint + ${duration(expected.seconds)})${probed > 0 ? `, and ${number(probed)} attempts at training tasks (${recipe.expert.attempts} each) for the pass rates RL tasks are chosen by: ${duration(endpoint(probed, EXPECTED))}` : ""} = ${duration(all(EXPECTED))}. The expert's endpoint and the merging of checkpoints, which needs no GPU, are not counted.`,
+      `${checkpoints} checkpoints (the base model and ${checkpoints - 1} reported) × (${duration(start(EXPECTED))} to start an endpoint + ${duration(expected.seconds)})${probed > 0 ? `, and ${number(probed)} attempts at training tasks (${recipe.expert.attempts} each) for the pass rates RL tasks are chosen by: ${duration(endpoint(probed, EXPECTED))}` : ""} = ${duration(all(EXPECTED))}.`,
       ...rangeWhy(seconds),
     ],
-    issues: [],
   };
 }

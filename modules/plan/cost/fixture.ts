@@ -49,6 +49,7 @@ export function rlLayout(
       kvCacheDtype: "auto",
       concurrentSequences: engines * concurrentPerEngine,
     },
+    packing: true,
     sequenceDivisor: 8 * contextParallel,
     logprobChunkTokens: 2048,
   };

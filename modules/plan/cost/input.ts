@@ -28,6 +28,8 @@ export interface CostInput {
   readonly readGbPerSecond?: number;
   /** Nodes the target may use: what a capacity block must hold. Default: those of the widest stage. */
   readonly maxNodes?: number;
+  /** Tasks one evaluation measures. Default: the task set's held-out ones. */
+  readonly evaluatedTasks?: number;
   /** Attempts an evaluation has under way at once. Default 16, as modules/evaluation. */
   readonly evaluationAtOnce?: number;
 }
@@ -37,6 +39,8 @@ export interface CostEstimate {
   readonly cost: Cost;
   /** Slurm's limit for one job of the stage. */
   readonly walltimeSeconds: { sft?: number; rl: number };
+  /** What the money and hours leave out, one sentence each; belongs beside the total. */
+  readonly notCounted: string[];
   readonly issues: Issue[];
   readonly warnings: Warning[];
 }
@@ -50,6 +54,7 @@ export interface StageEstimate {
   readonly seconds: Spread;
   /** Slurm's limit for one of its jobs; null where no batch job is made. */
   readonly walltimeSeconds: number | null;
+  /** Shortest limit under which one of its jobs gets as far as a saved step; null as above. */
+  readonly leastWalltimeSeconds: number | null;
   readonly why: string[];
-  readonly issues: Issue[];
 }

@@ -47,10 +47,10 @@ export function jobsNeeded(
   return Math.max(1, Math.ceil(workSeconds / usable));
 }
 
-/** Shortest limit under which a job gets as far as one saved step. */
+/** Shortest limit under which a job gets as far as one saved step: start, that step, its save, and the time kept to end. */
 export function shortestWalltimeSeconds(
   stepSeconds: number,
-  start: { readonly each: number; readonly conversion: number },
+  start: { readonly each: number; readonly conversion: number; readonly save: number },
 ): number {
-  return start.each + start.conversion + stepSeconds + SAVE_BEFORE_END_SECONDS;
+  return start.each + start.conversion + stepSeconds + start.save + SAVE_BEFORE_END_SECONDS;
 }

@@ -136,6 +136,16 @@ describe("a GRPO step", () => {
     expect(step.refitSeconds).toBeCloseTo(55.56 / 2, 9);
   });
 
+  it("trains on every sequence at the length of the slowest where they are not packed, and no group waits then", () => {
+    const packed = at(rlLayout(4, 4, 25));
+    const padded = at({ ...rlLayout(4, 4, 25), packing: false });
+    expect([packed.rowTokens, padded.rowTokens]).toEqual([mean.tokens, work.batch.slowest.tokens]);
+    const passes = padded.split.sequencesEach * padded.rowTokens;
+    const flops = passes * trainFlops(qwen27b, padded.rowTokens, work.training);
+    expect(padded.trainSeconds).toBeCloseTo(flops / (16 * 989e12 * EXPECTED.trainMfu), 6);
+    expect(padded.seconds).toBeGreaterThan(packed.seconds);
+  });
+
   it("overlaps them only where rollouts have nodes of their own and are asynchronous", () => {
     const apart = rlLayout(8, 4, 25, 4);
     const inTurns = at(apart);
@@ -159,7 +169,7 @@ describe("jobs of a stage", () => {
     expect(jobsNeeded(40_000, 100, 600, 7200)).toBe(9);
     // A limit too short for anything is refused; until then a job is as good as one step.
     expect(jobsNeeded(1000, 100, 600, 1000)).toBe(10);
-    expect(shortestWalltimeSeconds(100, { each: 600, conversion: 400 })).toBe(2900);
+    expect(shortestWalltimeSeconds(100, { each: 600, conversion: 400, save: 50 })).toBe(2950);
   });
 
   it("read the weights at the storage's speed", () => {

@@ -4,7 +4,7 @@
 import type { RlLayout, SftLayout } from "../../../schemas/layout.ts";
 import type { Model } from "../../../schemas/model.ts";
 import type { Values } from "./assumptions.ts";
-import { forwardFlops, passSeconds, splitBatch, type Training, trainFlops } from "./compute.ts";
+import { type BatchSplit, forwardFlops, passSeconds, splitBatch, type Training, trainFlops } from "./compute.ts";
 import { type Batch, enginesOf, type Generation, generationSeconds } from "./generation.ts";
 import type { GpuPeaks } from "./gpus.ts";
 
@@ -42,6 +42,9 @@ export interface RlWork {
 /** One step of GRPO. */
 export interface RlStep {
   readonly generation: Generation;
+  readonly split: BatchSplit;
+  /** Tokens that training works on for each sequence, padding included. */
+  readonly rowTokens: number;
   readonly logprobSeconds: number;
   readonly trainSeconds: number;
   /** New weights to the engines. */
@@ -59,15 +62,19 @@ export function rlStep(model: Model, peaks: GpuPeaks, layout: RlLayout, work: Rl
   const engines = enginesOf(layout.generation, engineGpus, work.contextTokens);
   const generation = generationSeconds(model, peaks, engines, work.batch, values);
 
-  const { tokens } = work.batch.mean;
-  const split = splitBatch(trainGpus, layout.train.dataParallel, work.batch.attempts);
-  const forward = forwardFlops(model, tokens);
+  // Packed, a sequence costs its own length. Not packed, NeMo-RL pads all of a step to the longest of them.
+  const rowTokens = layout.packing ? work.batch.mean.tokens : work.batch.slowest.tokens;
+  const split = {
+    ...splitBatch(trainGpus, layout.train.dataParallel, work.batch.attempts),
+    even: !layout.packing,
+  };
+  const forward = forwardFlops(model, rowTokens);
   const passes = work.referencePass ? 2 : 1;
-  const logprobFlops = passes * tokens * (forward.weights + forward.attention);
+  const logprobFlops = passes * rowTokens * (forward.weights + forward.attention);
   const logprobSeconds = passSeconds(split, logprobFlops, peaks, values.forwardMfu, values);
   const trainSeconds = passSeconds(
     split,
-    tokens * trainFlops(model, tokens, work.training),
+    rowTokens * trainFlops(model, rowTokens, work.training),
     peaks,
     values.trainMfu,
     values,
@@ -78,5 +85,5 @@ export function rlStep(model: Model, peaks: GpuPeaks, layout: RlLayout, work: Rl
   const learning = logprobSeconds + trainSeconds + values.stepSeconds;
   const phases = work.async && !colocated ? Math.max(generation.seconds, learning) : generation.seconds + learning;
   const seconds = phases + refitSeconds + switchSeconds;
-  return { generation, logprobSeconds, trainSeconds, refitSeconds, switchSeconds, seconds };
+  return { generation, split, rowTokens, logprobSeconds, trainSeconds, refitSeconds, switchSeconds, seconds };
 }

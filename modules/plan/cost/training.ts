@@ -1,7 +1,6 @@
 /**
  * SFT and RL stage → seconds of a step and of the stage, as ranges, with the arithmetic in sentences. Pure.
  */
-import type { Issue } from "../../../schemas/error.ts";
 import type { RlLayout, SftLayout } from "../../../schemas/layout.ts";
 import type { SftRlRecipe } from "../../../schemas/recipe.ts";
 import { ASSUMPTIONS, EXPECTED, type Values } from "./assumptions.ts";
@@ -97,22 +96,8 @@ function stageEstimate(input: CostInput, work: StageWork): StageEstimate {
         : `One job, with a limit of ${duration(walltimeSeconds)}: the high estimate rounded up to an hour.`,
       ...rangeWhy(seconds),
     ],
-    issues: walltimeIssues(input, work.stage, shortestWalltimeSeconds(expected.step, expected)),
+    leastWalltimeSeconds: shortestWalltimeSeconds(expected.step, expected),
   };
-}
-
-function walltimeIssues(input: CostInput, stage: "sft" | "rl", needed: number): Issue[] {
-  if (input.maxWalltimeSeconds >= needed) return [];
-  return [
-    {
-      code: "walltime-too-short",
-      path: "target.slurm.maxWalltimeHours",
-      asked: `jobs of at most ${duration(input.maxWalltimeSeconds)} for ${stage}`,
-      found: `start, one step and a save before the end take about ${duration(needed)}: no job would get anywhere`,
-      allowed: `at least ${Math.ceil(needed / 3600)} hours`,
-      todo: "raise the partition's limit, or make a step shorter: fewer trajectories or prompts a step, more nodes",
-    },
-  ];
 }
 
 /** SFT on the expert's trajectories. */
@@ -187,8 +172,8 @@ function rlWhy(input: CostInput, layout: RlLayout, work: RlWork, step: RlStep): 
   const peaks = peaksOf(input.instance);
   const { batch } = work;
   const { mean, slowest } = batch;
-  const trainGpus = (layout.nodes - layout.generationNodes) * layout.gpusPerNode;
-  const split = splitBatch(trainGpus, layout.train.dataParallel, batch.attempts);
+  const { split, rowTokens } = step;
+  const padded = layout.packing ? "" : " (not packed: each is padded to the longest of its step)";
   const together =
     layout.generationNodes === 0
       ? "Rollouts share the trainer's GPUs, so the phases add up"
@@ -198,7 +183,7 @@ function rlWhy(input: CostInput, layout: RlLayout, work: RlWork, step: RlStep): 
   return [
     `A rollout has ${number(mean.tokens)} tokens on average (${lengthSource(input)}; × ${EXPECTED.stretch} where known, at most the context): ${number(mean.generated)} written in ${number(mean.turns)} turns.`,
     generationWhy("Rollouts", input, step.generation, work, layout.generation.tensorParallel, slowest.tokens),
-    `Training: ${split.sequencesEach} rollouts on each of ${split.groups} groups of ${about(split.groupGpus)} GPUs × ${number(mean.tokens)} tokens × ${about(trainFlops(model, mean.tokens, work.training) / 1e9)} GFLOP at ${percent(EXPECTED.trainMfu)} of ${number(peaks.bf16Teraflops)} TFLOP/s${split.groups > 1 ? `, × ${about(imbalanceOf(split, EXPECTED))} for unequal lengths` : ""} = ${duration(step.trainSeconds)}; log-probabilities, ${work.referencePass ? "2 passes (policy and, for the KL penalty, reference)" : "1 pass"}: ${duration(step.logprobSeconds)}.`,
+    `Training: ${split.sequencesEach} rollouts on each of ${split.groups} groups of ${about(split.groupGpus)} GPUs × ${number(rowTokens)} tokens${padded} × ${about(trainFlops(model, rowTokens, work.training) / 1e9)} GFLOP at ${percent(EXPECTED.trainMfu)} of ${number(peaks.bf16Teraflops)} TFLOP/s${split.groups > 1 && layout.packing ? `, × ${about(imbalanceOf(split, EXPECTED))} for unequal lengths` : ""} = ${duration(step.trainSeconds)}; log-probabilities, ${work.referencePass ? "2 passes (policy and, for the KL penalty, reference)" : "1 pass"}: ${duration(step.logprobSeconds)}.`,
     `${together}; with ${duration(step.refitSeconds)} for new weights to reach the engines${step.switchSeconds > 0 ? `, ${duration(step.switchSeconds)} to change places` : ""} and ${duration(EXPECTED.stepSeconds)} for the rest: ${duration(step.seconds)} a step. Validation while training is not counted.`,
   ];
 }

@@ -24,11 +24,12 @@ export interface Claim {
   readonly gpuGib: number;
   readonly loraRank: number | null;
   readonly placement: EvidenceRow["placement"];
+  readonly packing: boolean;
 }
 
 /** The row that covers a layout: the same trainer and kind of model and split, nowhere smaller, on no bigger GPUs. */
 export function coveringRow(claim: Claim): EvidenceRow | null {
-  return EVIDENCE.find((row) => row.outcome === "shipped" && covers(row, claim)) ?? null;
+  return EVIDENCE.find((row) => row.outcome === "shipped" && !row.lengthAssumed && covers(row, claim)) ?? null;
 }
 
 function covers(row: EvidenceRow, claim: Claim): boolean {
@@ -39,6 +40,8 @@ function covers(row: EvidenceRow, claim: Claim): boolean {
   const uses = (degree: keyof Degrees) => Number(claim.train[degree]) === 1 || Number(row.train[degree]) > 1;
   return (
     row.trainer === claim.trainer &&
+    // Packed and padded sequences take different paths through the model.
+    row.packing === claim.packing &&
     kind(row.model) === kind(claim.model) &&
     row.model.parameters >= claim.model.parameters &&
     row.model.hiddenSize * row.model.layers >= claim.model.hiddenSize * claim.model.layers &&
@@ -61,15 +64,12 @@ export function trainingConfidence(claim: Claim, worst: Memory): Verdict {
   if (row !== null)
     return { confidence: "proven", why: `Proven: ${row.source} asks at least as much of a GPU and runs` };
   const free = 1 - load(worst);
-  const isUnlisted =
-    claim.trainer === "megatron" &&
-    deltaNet(claim.model) !== null &&
-    claim.model.experts === null &&
-    claim.train.contextParallel > 1;
-  if (isUnlisted)
+  const isUntried =
+    claim.trainer === "megatron" && deltaNet(claim.model) !== null && claim.model.experts === null && claim.packing;
+  if (isUntried)
     return {
       confidence: "unproven",
-      why: "Unproven: NVIDIA lists context parallelism with Megatron for Qwen3.5's mixtures, not for dense models; no such run is known",
+      why: `Unproven: no run of a dense Qwen3.5 with packed sequences under Megatron is known; NVIDIA's own, of 4,096 tokens, leaves packing off, and its packed ones are mixtures${claim.train.contextParallel > 1 ? ", for which alone it lists context parallelism" : ""}`,
     };
   return byRoom(free, "no run like it is known");
 }

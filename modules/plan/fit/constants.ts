@@ -67,6 +67,18 @@ export const FUSED_LOGIT_BYTES = 6;
 /** Bytes a logit of the chunk in work costs: fp32 values, softmax, gradient, and an int64 one-hot (RL model_utils.py). */
 export const CHUNK_LOGIT_BYTES = 24;
 
+/**
+ * Longest sequence that is trained without packing where it may be: Megatron's mask costs half a GiB there and grows with
+ * the square. NVIDIA ships unpacked Megatron recipes up to 4,096 tokens, long-context ones all pack.
+ */
+export const UNPACKED_TOKENS = 8192;
+
+/**
+ * Bytes a pair of positions of Megatron's causal mask: ones and their lower triangle in fp32, both on the GPU, and the
+ * boolean mask made of them (get_ltor_masks_and_position_ids, megatron/training/utils/common_utils.py).
+ */
+export const MASK_BYTES = 9;
+
 /** Tokens a log-probability chunk: NVIDIA's long-context recipes use 1024 and 2048. */
 export const LOGPROB_CHUNK_TOKENS = 2048;
 

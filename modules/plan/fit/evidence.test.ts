@@ -86,7 +86,7 @@ describe("training layouts of nemo.md 6.1", () => {
   });
 
   test("a shipped row covers itself and nothing larger", () => {
-    for (const row of EVIDENCE.filter(({ outcome }) => outcome === "shipped")) {
+    for (const row of EVIDENCE.filter(({ outcome, lengthAssumed }) => outcome === "shipped" && !lengthAssumed)) {
       expect(coveringRow(row)).not.toBeNull();
       // More tokens a GPU than anything of its kind that ships.
       expect(coveringRow({ ...row, contextTokens: 2 ** 21 })).toBeNull();
@@ -95,8 +95,28 @@ describe("training layouts of nemo.md 6.1", () => {
     }
   });
 
-  test("what was only reported proves nothing", () => {
+  test("what was only reported, or is of an assumed length, proves nothing", () => {
     expect(coveringRow(rowOf("32b-128k-pr957"))).toBeNull();
+    expect(EVIDENCE.filter(({ lengthAssumed }) => lengthAssumed).map(({ id }) => id)).toEqual([
+      "27b-lora-dp8",
+      "27b-full-dp8",
+    ]);
+    expect(coveringRow(rowOf("27b-lora-dp8"))).toBeNull();
+    expect(coveringRow(rowOf("27b-full-dp8"))).toBeNull();
+  });
+
+  test("rows with context parallelism under Megatron are packed, as it asks for; the longest padded one has 8,192 tokens", () => {
+    const rows = EVIDENCE.filter(({ trainer }) => trainer === "megatron");
+    expect(rows.filter(({ train, packing }) => train.contextParallel > 1 && !packing)).toEqual([]);
+    expect(Math.max(...rows.filter(({ packing }) => !packing).map(({ contextTokens }) => contextTokens))).toBe(8192);
+  });
+
+  test("a padded run proves nothing about packed sequences, nor the other way round", () => {
+    for (const id of ["9b-4k", "8b-lora", "32b-4n8g"]) {
+      const row = rowOf(id);
+      expect(coveringRow(row)?.id).toBe(id);
+      expect(coveringRow({ ...row, packing: !row.packing })).toBeNull();
+    }
   });
 });
 

@@ -111,6 +111,10 @@ export interface EvidenceRow {
   /** Megatron and DTensor: whether vLLM shares the GPUs; "none" where nothing is generated. */
   readonly placement: "colocated" | "dedicated" | "none";
   readonly generation: Generation | null;
+  /** Sequences lie in one row without padding. Megatron refuses context parallelism without it. */
+  readonly packing: boolean;
+  /** Its source does not say how long sequences were: such a row is no proof. */
+  readonly lengthAssumed?: true;
   /** Tokens whose logits are fp32 at once; null where all are. */
   readonly logprobChunkTokens: number | null;
   readonly saveAll: boolean;
@@ -129,12 +133,14 @@ const degrees = (tp: number, cp: number, pp: number, ep: number, dp: number): De
 });
 
 const shipped = { gpuGib: H100_GIB, loraRank: null, saveAll: false, outcome: "shipped" } as const;
-const megatron = { ...shipped, trainer: "megatron", fusedLoss: false } as const;
+// NeMo-RL's base recipe for GRPO packs, and so does every long-context one; rows that switch it off say so.
+const megatron = { ...shipped, trainer: "megatron", packing: true, fusedLoss: false } as const;
 const automodel = {
   ...shipped,
   trainer: "automodel",
   placement: "none",
   generation: null,
+  packing: false,
   logprobChunkTokens: null,
   fusedLoss: true,
 } as const;
@@ -205,12 +211,18 @@ export const EVIDENCE: readonly EvidenceRow[] = [
   },
   {
     ...{ ...megatron, id: "gemma3-27b", source: `${RL_RECIPES}/grpo-gemma3-27b-it-8n8g-fsdp2tp8-actckpt-long.yaml` },
-    ...{ trainer: "dtensor", model: E["google/gemma-3-27b-it"], contextTokens: 16_384, train: degrees(8, 1, 1, 1, 8) },
+    ...{
+      trainer: "dtensor",
+      packing: false,
+      model: E["google/gemma-3-27b-it"],
+      contextTokens: 16_384,
+      train: degrees(8, 1, 1, 1, 8),
+    },
     ...{ placement: "colocated", generation: at(4, 0.6), logprobChunkTokens: null },
   },
   {
     ...{ ...megatron, id: "9b-4k", source: `${RL_RECIPES}/grpo-qwen3.5-9b-1n8g-megatron.yaml` },
-    ...{ model: MODELS["Qwen/Qwen3.5-9B"], contextTokens: 4096, train: degrees(4, 1, 1, 1, 2) },
+    ...{ packing: false, model: MODELS["Qwen/Qwen3.5-9B"], contextTokens: 4096, train: degrees(4, 1, 1, 1, 2) },
     ...{ placement: "colocated", generation: at(4, 0.7), logprobChunkTokens: null },
   },
   {
@@ -222,12 +234,19 @@ export const EVIDENCE: readonly EvidenceRow[] = [
     ...{ ...megatron, id: "8b-lora", source: `${RL_RECIPES}/grpo-qwen3-8b-base-1n8g-megatron-lora.yaml` },
     // Micro batches of 4 sequences of 2048 tokens count as one of 8192.
     ...{ model: E["Qwen/Qwen3-8B"], contextTokens: 8192, train: degrees(1, 1, 1, 1, 8), loraRank: 128 },
-    ...{ placement: "colocated", generation: at(1, 0.6), logprobChunkTokens: null },
+    ...{ packing: false, placement: "colocated", generation: at(1, 0.6), logprobChunkTokens: null },
   },
   {
     ...{ ...megatron, id: "nano-lora", source: `${RL_RECIPES}/grpo-nanov3-30BA3B-2n8g-megatron-lora.yaml` },
     ...{ model: E["nvidia/Nemotron-3-Nano-30B-A3B"], contextTokens: 2048, train: degrees(2, 1, 1, 8, 8) },
-    ...{ loraRank: 128, saveAll: true, placement: "colocated", generation: at(4, 0.7), logprobChunkTokens: null },
+    ...{
+      packing: false,
+      loraRank: 128,
+      saveAll: true,
+      placement: "colocated",
+      generation: at(4, 0.7),
+      logprobChunkTokens: null,
+    },
   },
   {
     ...{ ...megatron, id: "32b-128k-pr957", source: "NVIDIA-NeMo/RL PR #957 (open)", outcome: "reported to run" },
@@ -276,25 +295,34 @@ export const EVIDENCE: readonly EvidenceRow[] = [
   },
   {
     ...{ ...automodel, id: "27b-lora-dp8", source: "Automodel examples/vlm_finetune/qwen3_8/qwen3_8_27b_lora.yaml" },
-    // MedPix questions are short; the guide names one node of 8 H100 80 GB. Their logits are made all at once.
+    // The guide names one node of 8 H100 80 GB and no length: that MedPix questions are about this short is assumed.
+    // Their logits are made all at once.
     ...{ model: MODELS["Qwen/Qwen3.8-27B"], contextTokens: 1024, train: degrees(1, 1, 1, 1, 8), loraRank: 8 },
-    fusedLoss: false,
+    ...{ fusedLoss: false, lengthAssumed: true },
   },
   {
     ...{ ...automodel, id: "27b-full-dp8", source: "Automodel docs/guides/vlm/qwen3-8.mdx, 8 H100 80 GB" },
-    ...{ model: MODELS["Qwen/Qwen3.8-27B"], contextTokens: 1024, train: degrees(1, 1, 1, 1, 8), fusedLoss: false },
+    ...{ model: MODELS["Qwen/Qwen3.8-27B"], contextTokens: 1024, train: degrees(1, 1, 1, 1, 8) },
+    ...{ fusedLoss: false, lengthAssumed: true },
   },
   {
     ...{ ...megatron, id: "27b-full-tp4-pp4", source: "Megatron-Bridge qwen35_vl_27b_sft_16gpu_h100_bf16_config" },
     ...{ model: MODELS["Qwen/Qwen3.5-27B"], contextTokens: 4096, saveAll: true },
     // Micro batches of 4 short picture questions count as one sequence of 4096.
     train: { ...degrees(4, 1, 4, 1, 1), sequenceParallel: false },
-    ...{ placement: "none", generation: null, logprobChunkTokens: null, fusedLoss: true },
+    ...{ packing: false, placement: "none", generation: null, logprobChunkTokens: null, fusedLoss: true },
   },
   {
     ...{ ...megatron, id: "27b-lora-tp2", source: "Megatron-Bridge qwen35_vl_27b_peft_2gpu_h100_bf16_config" },
     ...{ model: MODELS["Qwen/Qwen3.5-27B"], contextTokens: 4096, loraRank: 32 },
     train: { ...degrees(2, 1, 1, 1, 1), sequenceParallel: false },
-    ...{ placement: "none", generation: null, logprobChunkTokens: null, saveAll: true, fusedLoss: true },
+    ...{
+      packing: false,
+      placement: "none",
+      generation: null,
+      logprobChunkTokens: null,
+      saveAll: true,
+      fusedLoss: true,
+    },
   },
 ];

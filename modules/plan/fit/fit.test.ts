@@ -7,9 +7,12 @@ import { Recipe, type RecipeInput } from "../../../schemas/recipe.ts";
 import { ROOM } from "./constants.ts";
 import { chooseLayouts, type FitInput, type FitResult } from "./index.ts";
 import { fits, load } from "./memory.ts";
+import { rlMemory } from "./rl-memory.ts";
 import { isAllowed, sequenceDivisor, type TrainRequest } from "./rules.ts";
 import { type Candidate, isRoomy, worst } from "./search.ts";
 import { rlCandidates, sftCandidates } from "./train-layouts.ts";
+
+const instanceNames = Object.keys(INSTANCES) as InstanceName[];
 
 type Rl = Extract<RecipeInput, { kind: "rl" }>["rl"];
 type Sft = Extract<RecipeInput, { kind: "sft-rl" }>["sft"];
@@ -98,9 +101,12 @@ describe("the reference case: Qwen3.8-27B, adapters, colocated rollouts", () => 
     expect(fit.notes).toEqual(["2 nodes talk over 32 EFA interfaces each"]);
   });
 
-  test("context parallelism of dense Qwen3.5 under Megatron is unproven, and a warning says so", () => {
+  test("a dense Qwen3.5 with packed sequences under Megatron is unproven, with or without context parallelism", () => {
     const result = choose({ contextTokens: 262_144 });
-    expect(stageOf(result, "rl").fit.confidence).toBe("unproven");
+    const why =
+      "Unproven: no run of a dense Qwen3.5 with packed sequences under Megatron is known; NVIDIA's own, of 4,096 tokens, leaves packing off, and its packed ones are mixtures";
+    expect(stageOf(choose(), "rl").fit).toMatchObject({ confidence: "unproven", why: expect.arrayContaining([why]) });
+    expect(stageOf(result, "rl").fit.why.at(-1)).toBe(`${why}, for which alone it lists context parallelism`);
     expect(result.warnings.map(({ code, path }) => [code, path])).toEqual([
       ["lora-merged-rollouts", "rl.lora"],
       ["colocated-vision-model", "rl.rollouts.placement"],
@@ -201,9 +207,36 @@ describe("a recipe's own degrees", () => {
     expect(layouts.map(({ stage }) => stage)).toEqual(["serving"]);
   });
 
-  test("a context that no padding divides is a mistake with the next one that works", () => {
-    const [issue] = choose({ contextTokens: 131_071 }).issues;
-    expect(issue).toMatchObject({ code: "context-not-divisible", path: "context", todo: "use 131072 tokens" });
+  test("a context that no padding divides is one mistake of both stages, with the rounder neighbour that suits both", () => {
+    expect(choose({ contextTokens: 131_071 }).issues).toEqual([
+      {
+        ...{ code: "context-not-divisible", path: "context", asked: "a context of 131071 tokens" },
+        found:
+          "SFT pads sequences to a multiple of 2: 2 × context parallel 1; GRPO pads sequences to a multiple of 2: 2 × context parallel 1",
+        ...{ allowed: "a multiple of 2, for both", todo: "use 131072 tokens" },
+      },
+    ]);
+    expect(choose({ contextTokens: 8193 }).issues.map(({ todo }) => todo)).toEqual(["use 8192 tokens"]);
+  });
+
+  test("stages that pad differently are given a context that suits both", () => {
+    const parts = { sft: { parallelism: { contextParallel: 8 } }, rl: { parallelism: { tensorParallel: 8 } } };
+    const { issues } = choose({ recipe: recipe(parts), contextTokens: 131_000 });
+    expect(issues.map(({ allowed, todo }) => [allowed, todo])).toEqual([
+      ["a multiple of 16, for both", "use 131008 tokens"],
+    ]);
+    const one = choose({ recipe: recipe({ rl: parts.rl }), contextTokens: 131_000 });
+    const issue = one.issues.find(({ code }) => code === "context-not-divisible");
+    expect(issue?.found).toBe("GRPO pads sequences to a multiple of 16: 2 × context parallel 1 × tensor parallel 8");
+    expect(issue?.allowed).toBe("a multiple of 16");
+  });
+
+  test("that are refused themselves are not advised on: tensor parallel 3 asks for no context or nodes that it divides", () => {
+    const { issues } = choose({ recipe: recipe({ rl: { parallelism: { tensorParallel: 3, nodes: 1 } } }) });
+    expect(issues.map(({ code, path }) => `${code} ${path}`)).toEqual([
+      "heads-not-divisible rl.parallelism.tensorParallel",
+      "delta-net-heads-not-divisible rl.parallelism.contextParallel",
+    ]);
   });
 });
 
@@ -246,13 +279,35 @@ describe("what cannot fit", () => {
   test("a change that is proposed really fits", () => {
     const parallelism = { nodes: 1, contextParallel: 8 };
     const [issue] = choose({ recipe: recipe({ sft: { parallelism } }) }).issues;
-    expect(issue?.todo).toMatch(/^raise sft\.parallelism\.nodes: 2 nodes, TP1 × CP16 × DP1 fits/);
+    expect(issue?.todo).toMatch(
+      /^raise sft\.parallelism\.nodes to 4: 4 nodes, TP1 × CP8 × DP4 fits; or raise sft\.parallelism\.nodes to 2 and leave sft\.parallelism\.contextParallel out: 2 nodes, TP1 × CP16 × DP1 fits/,
+    );
+    const kept = choose({ recipe: recipe({ sft: { parallelism: { nodes: 4, contextParallel: 8 } } }) });
+    expect(kept.issues).toEqual([]);
     const changed = choose({ recipe: recipe({ sft: { parallelism: { nodes: 2, contextParallel: 16 } } }) });
     expect(changed.issues).toEqual([]);
     const shorter = choose({ recipe: recipe({ sft: { parallelism } }), contextTokens: 118_784 });
     expect(shorter.issues).toEqual([]);
     const longer = choose({ recipe: recipe({ sft: { parallelism } }), contextTokens: 118_784 + 4096 });
     expect(longer.issues.map(({ code }) => code)).toEqual(["does-not-fit"]);
+  });
+
+  test("more nodes are proposed only where there are more, and for the recipe's own degrees", () => {
+    const parallelism = { nodes: 1, tensorParallel: 1 };
+    const [issue] = choose({ recipe: recipe({ rl: { parallelism } }) }).issues;
+    const proposals = issue?.todo.split("; or ") ?? [];
+    expect(proposals[0]).toBe(
+      "leave rl.parallelism.tensorParallel out: 1 node, TP8 × CP1 × DP1, vLLM TP4 on the same GPUs fits",
+    );
+    for (const proposal of proposals) {
+      const raised = /^raise rl\.parallelism\.nodes to (\d+)/.exec(proposal);
+      if (raised === null) continue;
+      expect(Number(raised[1])).toBeGreaterThan(1);
+      expect(proposal).toContain("TP1 × ");
+      const changed = choose({ recipe: recipe({ rl: { parallelism: { ...parallelism, nodes: Number(raised[1]) } } }) });
+      expect(changed.issues).toEqual([]);
+    }
+    expect(issue?.todo).not.toMatch(/raise rl\.parallelism\.nodes[^;]*: 1 node/);
   });
 
   test("an endpoint for 256k of a full-attention 32B does not fit GPUs of 40 GiB; a larger GPU is proposed", () => {
@@ -280,6 +335,55 @@ describe("what cannot fit", () => {
   });
 });
 
+describe("packing", () => {
+  const packingOf = (changes: Partial<FitInput>) => {
+    const { layout } = stageOf(choose(changes), "rl");
+    if (layout.kind !== "rl") throw new Error("not a layout of RL");
+    return layout.packing;
+  };
+  const padded = (contextTokens: number, train: RlLayout["train"], gpuGib: number) =>
+    rlMemory({
+      ...{ model: MODELS["Qwen/Qwen3.8-27B"], contextTokens, gpuGib, train, loraRank: 32, colocated: true },
+      ...{ packing: false, logprobChunkTokens: 2048 },
+    });
+  const train = {
+    ...{ tensorParallel: 8, contextParallel: 1, pipelineParallel: 1, expertParallel: 1, dataParallel: 1 },
+    sequenceParallel: true,
+  };
+
+  test("is on beyond 8,192 tokens and with context parallelism; below, only Qwen3.5 is left padded, as NVIDIA's recipe does", () => {
+    expect(packingOf({})).toBe(true);
+    expect(packingOf({ contextTokens: 8200 })).toBe(true);
+    expect(packingOf({ contextTokens: 8192 })).toBe(false);
+    expect(packingOf({ contextTokens: 8192, model: MODELS["Qwen/Qwen3-32B"] })).toBe(true);
+    const parallelism = { contextParallel: 2 };
+    expect(packingOf({ contextTokens: 8192, recipe: recipe({ rl: { parallelism } }) })).toBe(true);
+  });
+
+  test("padded sequences cost Megatron's mask: 9 bytes a pair of positions, half a GiB at 8k, 144 GiB at 128k, 576 at 256k", () => {
+    const maskOf = (contextTokens: number) =>
+      padded(contextTokens, train, 80).terms.find(({ name }) => name === "attention mask");
+    expect([8192, 131_072, 262_144].map((tokens) => maskOf(tokens)?.gib)).toEqual([0.56, 144, 576]);
+    expect(maskOf(131_072)?.how).toBe("131072² pairs of positions × 9 bytes, because sequences are not packed");
+    expect(stageOf(choose(), "rl").fit.terms.map(({ name }) => name)).not.toContain("attention mask");
+    expect(stageOf(choose({ contextTokens: 8192 }), "rl").fit.terms).toContainEqual(
+      expect.objectContaining({ name: "attention mask", gib: 0.56 }),
+    );
+  });
+
+  test("128k without it fits no GPU of 80 or 141 GiB under any split, 256k none that there is", () => {
+    const memoryOf = (name: InstanceName) => INSTANCES[name].gpuMemoryMib / 1024;
+    for (const tensorParallel of [1, 2, 4, 8])
+      for (const contextParallel of [1, 2, 4, 8, 16, 32])
+        for (const pipelineParallel of [1, 2, 4, 8]) {
+          const split = { ...train, tensorParallel, contextParallel, pipelineParallel };
+          for (const name of ["p5.48xlarge", "p5en.48xlarge"] as const)
+            expect(fits(padded(131_072, split, memoryOf(name)))).toBe(false);
+          for (const name of instanceNames) expect(fits(padded(262_144, split, memoryOf(name)))).toBe(false);
+        }
+  });
+});
+
 describe("rollouts on nodes of their own", () => {
   test("take whole nodes beside those that train, and no vLLM sleeps beside the trainer", () => {
     const result = choose({ recipe: recipe({ rl: { rollouts: { placement: "dedicated", nodes: 2 } } }) });
@@ -289,7 +393,7 @@ describe("rollouts on nodes of their own", () => {
       generation: { tensorParallel: 4, dataParallel: 4, gpuMemoryUtilization: 0.8 },
     });
     expect(fit.terms.map(({ name }) => name)).not.toContain("sleeping vLLM");
-    expect(result.warnings.map(({ code }) => code)).toEqual(["lora-merged-rollouts"]);
+    expect(result.warnings.map(({ code }) => code)).toEqual(["lora-merged-rollouts", "layout-unproven"]);
   });
 });
 
@@ -305,7 +409,6 @@ describe("warnings", () => {
   });
 });
 
-const instanceNames = Object.keys(INSTANCES) as InstanceName[];
 const anyInput = fc.record({
   model: fc.constantFrom(...(Object.keys(MODELS) as ModelName[])).map((name) => MODELS[name]),
   contextTokens: fc.integer({ min: 1, max: 256 }).map((units) => units * 1024),

@@ -9,16 +9,16 @@ import type { Model } from "../../../schemas/model.ts";
 import type { Warning } from "../../../schemas/plan.ts";
 import type { Recipe } from "../../../schemas/recipe.ts";
 import { servingConfidence, trainingConfidence } from "./confidence.ts";
-import { LOGPROB_CHUNK_TOKENS } from "./constants.ts";
+import { GIB, LOGPROB_CHUNK_TOKENS } from "./constants.ts";
 import { fitOf, misfit } from "./explain.ts";
 import { fits, round } from "./memory.ts";
 import { nodeMemoryIssue } from "./node-memory.ts";
 import { servingRemedies, trainingRemedies } from "./remedies.ts";
-import { fp32LogitsGib } from "./rl-memory.ts";
-import type { TrainRequest } from "./rules.ts";
+import { fp32LogitsGib, maskBytes } from "./rl-memory.ts";
+import { contextIssue, type TrainRequest } from "./rules.ts";
 import { type Candidate, cheapest, type Found, worst } from "./search.ts";
 import { type ServingRequest, servingCandidate } from "./serving-layout.ts";
-import { gpuGibOf, residentGib, rlCandidates, ruleIssues, sftCandidates } from "./train-layouts.ts";
+import { gpuGibOf, nearestDegrees, residentGib, rlCandidates, ruleIssues, sftCandidates } from "./train-layouts.ts";
 import { layoutWarnings } from "./warnings.ts";
 
 /** What layouts are chosen from. */
@@ -49,8 +49,10 @@ export function chooseLayouts(input: FitInput): FitResult {
     if (Array.isArray(outcome)) issues.push(...outcome);
     else layouts.push(outcome);
   };
-  if (recipe.kind === "sft-rl") keep(sftStage(sftRequest(input, recipe)));
-  keep(rlStage(rlRequest(input)));
+  const sft = recipe.kind === "sft-rl" ? sftRequest(input, recipe) : null;
+  const rl = rlRequest(input);
+  if (sft !== null) keep(sftStage(sft));
+  keep(rlStage(rl));
   keep(servingStage(input));
 
   const memoryIssue = nodeMemoryIssue(layouts, {
@@ -59,7 +61,24 @@ export function chooseLayouts(input: FitInput): FitResult {
     keepsReference: recipe.rl.klPenalty > 0,
   });
   if (memoryIssue !== null) issues.push(memoryIssue);
-  return { layouts, issues, warnings: layoutWarnings(recipe, model, instance, layouts) };
+  return {
+    layouts,
+    issues: oneContextIssue(issues, sft === null ? [rl] : [sft, rl]),
+    warnings: layoutWarnings(recipe, model, instance, layouts),
+  };
+}
+
+/** The context is one field: where no stage can divide it, one mistake names them all, with a length that suits all. */
+function oneContextIssue(issues: Issue[], requests: readonly TrainRequest[]): Issue[] {
+  const isContext = ({ code }: Issue) => code === "context-not-divisible";
+  if (issues.filter(isContext).length < 2) return issues;
+  const paddings = requests.flatMap((request) => {
+    const nearest = nearestDegrees(request);
+    return nearest === null ? [] : [{ stage: request.stage, train: nearest.train }];
+  });
+  const together = contextIssue(requests[0]?.contextTokens ?? 0, paddings);
+  const first = issues.findIndex(isContext);
+  return issues.flatMap((issue, index) => (!isContext(issue) ? [issue] : index === first ? [together] : []));
 }
 
 function sftRequest(input: FitInput, recipe: Extract<Recipe, { kind: "sft-rl" }>): TrainRequest {
@@ -140,7 +159,7 @@ function sftStage(request: TrainRequest): StageLayout | Issue[] {
   const verdict = trainingConfidence(
     {
       ...{ trainer: "automodel", model, contextTokens, train: layout.train, gpuGib: gpuGibOf(request), loraRank },
-      placement: "none",
+      ...{ placement: "none", packing: false },
     },
     worst(result.chosen),
   );
@@ -156,13 +175,16 @@ function rlStage(request: TrainRequest): StageLayout | Issue[] {
   const verdict = trainingConfidence(
     {
       ...{ trainer: "megatron", model, contextTokens, train: layout.train, gpuGib: gpuGibOf(request), loraRank },
-      placement,
+      ...{ placement, packing: layout.packing },
     },
     worst(result.chosen),
   );
   const { generation } = layout;
   const notes = [
     ...trainNotes(request, layout),
+    layout.packing
+      ? `Sequences are packed, a row holds up to ${contextTokens} tokens; padded ones would have Megatron build a mask of ${round(maskBytes(contextTokens) / GIB)} GiB on each GPU`
+      : "Sequences are not packed: each is padded to the longest of its step, and Megatron builds a mask of all pairs of positions",
     `Log-probabilities are worked out ${LOGPROB_CHUNK_TOKENS} tokens at a time; if a release ignored that (NVIDIA-NeMo/RL#2871, #4222), logits would take ${round(fp32LogitsGib({ model, contextTokens, train: layout.train }))} GiB`,
     `Rollouts: ${generation.dataParallel} vLLM engines of TP${generation.tensorParallel} at utilisation ${generation.gpuMemoryUtilization} hold ${generation.concurrentSequences} sequences of full length`,
     ...(placement === "colocated"

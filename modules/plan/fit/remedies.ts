@@ -39,44 +39,61 @@ function longestContext(contextTokens: number, works: (tokens: number) => boolea
   return low * CONTEXT_STEP;
 }
 
+/** A request with a change, and what else has to change with it; `drop` and `free` leave out what the recipe gives. */
+interface Try {
+  readonly drop?: true;
+  readonly free?: true;
+}
+
+/** The recipe's own degrees and nodes are kept where a change alone helps; what has to go with it is said. */
+const LEAST_FIRST: readonly Try[] = [{}, { free: true }, { drop: true }, { drop: true, free: true }];
+
 /** Changes that make a training stage fit, nearest first. */
 export function trainingRemedies(request: TrainRequest): string[] {
   const { given, stage, instance, maxNodes } = request;
+  const at = (field: string) => `${stage}.parallelism.${field}`;
+  const degrees = (["tensorParallel", "contextParallel", "pipelineParallel"] as const).filter((key) => given[key]);
+  const named = degrees.map(at).join(" and ");
   const found: string[] = [];
-  const nodesOnly = { nodes: given.nodes };
-  const gives = (["tensorParallel", "contextParallel", "pipelineParallel"] as const).filter((key) => given[key]);
-  const add = (changed: TrainRequest, text: (label: string) => string): boolean => {
-    const chosen = chosenFor(changed);
-    if (chosen !== null) found.push(text(chosen.label));
-    return chosen !== null;
+
+  /** Adds `text` with the layout that fits after the change, and what else has to change. Its nodes; null for none. */
+  const propose = (
+    change: Partial<TrainRequest>,
+    text: (nodes: number) => string,
+    tries: readonly Try[] = LEAST_FIRST,
+    fewerThan = Number.POSITIVE_INFINITY,
+  ): number | null => {
+    for (const { drop = false, free = false } of tries) {
+      if ((drop && degrees.length === 0) || (free && given.nodes === undefined)) continue;
+      const { nodes, ...own } = given;
+      const kept = { ...(free || nodes === undefined ? {} : { nodes }), ...(drop ? {} : own) };
+      const chosen = chosenFor({ ...request, ...change, given: kept });
+      if (chosen === null || chosen.nodes >= fewerThan) continue;
+      const isOwn = Object.keys(change).length === 0;
+      const also = isOwn ? "" : `${free ? `, ${at("nodes")} ${chosen.nodes}` : ""}${drop ? `, without ${named}` : ""}`;
+      found.push(`${text(chosen.nodes)}${also}: ${chosen.label} fits`);
+      return chosen.nodes;
+    }
+    return null;
   };
-  const dropped =
-    gives.length > 0 &&
-    add(
-      { ...request, given: nodesOnly },
-      (label) => `leave ${gives.map((key) => `${stage}.parallelism.${key}`).join(" and ")} out: ${label} fits`,
+
+  const dropped = propose({}, () => `leave ${named} out`, [{ drop: true }]);
+  const change = (nodes: number) => `${nodes > (given.nodes ?? 0) ? "raise" : "lower"} ${at("nodes")} to ${nodes}`;
+  const moved = propose({}, change, [{ free: true }]);
+  const both = (nodes: number) => `${change(nodes)} and leave ${named} out`;
+  const movedToo = dropped === null ? propose({}, both, [{ drop: true, free: true }], moved ?? undefined) : null;
+  if (dropped === null && moved === null && movedToo === null && maxNodes < MOST_NODES)
+    propose(
+      { maxNodes: MOST_NODES },
+      (nodes) => `allow ${nodes} nodes (target.maxNodes)`,
+      LEAST_FIRST.filter(({ free }) => free === (given.nodes === undefined ? undefined : true)),
     );
-  const free = dropped ? request : { ...request, given: nodesOnly };
-  const raised =
-    given.nodes !== undefined &&
-    given.nodes < maxNodes &&
-    add({ ...free, given: {} }, (label) => `raise ${stage}.parallelism.nodes: ${label} fits`);
-  if (!dropped && !raised && maxNodes < MOST_NODES) {
-    const chosen = chosenFor({ ...free, given: {}, maxNodes: MOST_NODES });
-    if (chosen !== null) found.push(`allow ${chosen.nodes} nodes (target.maxNodes): ${chosen.label} fits`);
-  }
   if (request.loraRank === null)
-    add(
-      { ...free, loraRank: PROPOSED_RANK },
-      (label) => `train adapters (${stage}.lora.rank ${PROPOSED_RANK}): ${label} fits`,
-    );
+    propose({ loraRank: PROPOSED_RANK }, () => `train adapters (${stage}.lora.rank ${PROPOSED_RANK})`);
   if (stage === "rl" && request.generationNodes === 0 && maxNodes > 1)
-    add(
-      { ...free, given: {}, generationNodes: 1 },
-      (label) => `give rollouts a node of their own (rl.rollouts.placement dedicated): ${label} fits`,
-    );
+    propose({ generationNodes: 1 }, () => "give rollouts a node of their own (rl.rollouts.placement dedicated)");
   for (const other of largerInstances(instance))
-    if (add({ ...free, instance: other }, (label) => `use ${other.name} (target.instance): ${label} fits`)) break;
+    if (propose({ instance: other }, () => `use ${other.name} (target.instance)`)) break;
   const tokens = longestContext(
     request.contextTokens,
     (contextTokens) => chosenFor({ ...request, contextTokens }) !== null,

@@ -11,6 +11,7 @@ import {
   FRAMEWORK_GIB,
   FUSED_LOGIT_BYTES,
   GIB,
+  MASK_BYTES,
   SLEEPING_VLLM_GIB,
   TRAINING_SHARE,
 } from "./constants.ts";
@@ -20,11 +21,13 @@ import { adapterParameters, BF16, feedForwardBytes, mixerBytes, splitParameters 
 /** A GRPO stage's training under one layout. */
 export interface RlTraining {
   readonly model: Model;
-  /** Longest sequence, tokens; one packed micro batch is as long. */
+  /** Longest sequence, tokens; a row of packed ones is as long. */
   readonly contextTokens: number;
   readonly gpuGib: number;
   readonly train: Degrees;
   readonly loraRank: number | null;
+  /** Sequences lie packed in a row; where not, Megatron builds a mask of all pairs of positions. */
+  readonly packing: boolean;
   /** Rollouts share the GPUs: vLLM sleeps there while training works. */
   readonly colocated: boolean;
   /** null: logits are turned to fp32 all at once, as some shipped recipes do. */
@@ -91,6 +94,11 @@ export function fp32LogitsGib({
   return ((contextTokens / cp) * (model.vocabularySize / tp) * FP32_LOGIT_BYTES) / GIB;
 }
 
+/** Bytes of the causal mask that Megatron builds on each GPU for padded sequences; not split over any GPUs. */
+export function maskBytes(contextTokens: number): number {
+  return contextTokens ** 2 * MASK_BYTES;
+}
+
 function stageMemory(input: RlTraining, inFlight: number, hasHead: boolean): Memory {
   const { model, contextTokens, train, loraRank } = input;
   const { tensorParallel: tp, contextParallel: cp, pipelineParallel: pp, dataParallel: dp } = train;
@@ -109,6 +117,15 @@ function stageMemory(input: RlTraining, inFlight: number, hasHead: boolean): Mem
     savedActivations(input, tokens, split, inFlight),
     workingSet(input, tokens, split),
     ...(hasHead ? [logits(input, tokens)] : []),
+    ...(input.packing
+      ? []
+      : [
+          term(
+            "attention mask",
+            maskBytes(contextTokens),
+            `${contextTokens}² pairs of positions × ${MASK_BYTES} bytes, because sequences are not packed`,
+          ),
+        ]),
     ...(input.colocated
       ? [
           term(

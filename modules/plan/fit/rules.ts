@@ -6,6 +6,7 @@ import type { Issue } from "../../../schemas/error.ts";
 import type { Instance } from "../../../schemas/instance.ts";
 import type { Degrees } from "../../../schemas/layout.ts";
 import type { Model } from "../../../schemas/model.ts";
+import { UNPACKED_TOKENS } from "./constants.ts";
 
 /** What a stage's training is asked to be. */
 export interface TrainRequest {
@@ -28,8 +29,12 @@ export interface TrainRequest {
   readonly generationNodes: number;
 }
 
-/** One rule: whether it holds, and the mistake where it does not. */
+/**
+ * One rule: whether it holds, and the mistake where it does not. What a degree may be comes before what divides by it:
+ * advice for a degree that is refused itself would send a reader the wrong way.
+ */
 interface Rule {
+  readonly about: "degree" | "nodes" | "batch";
   readonly holds: boolean;
   readonly issue: () => Issue;
 }
@@ -37,6 +42,18 @@ interface Rule {
 /** Megatron splits DeltaNet heads over tensor and context parallelism together; only Qwen3.5's layers are DeltaNet. */
 export function deltaNet(model: Model): Model["linearAttention"] {
   return model.family === "qwen3.5" ? model.linearAttention : null;
+}
+
+/**
+ * Whether NeMo-RL packs sequences: always with context parallelism (Megatron asks for it) and beyond UNPACKED_TOKENS
+ * (the mask). Shorter, only Qwen3.5 is left unpacked, as NVIDIA's recipe for its dense model does.
+ */
+export function packs(
+  model: Model,
+  contextTokens: number,
+  { contextParallel }: Pick<Degrees, "contextParallel">,
+): boolean {
+  return contextParallel > 1 || contextTokens > UNPACKED_TOKENS || deltaNet(model) === null;
 }
 
 /** Sequences are padded to a multiple of this (nemo-keys.json mg-pad-factor; Automodel pads to 2 × CP). */
@@ -49,11 +66,53 @@ function degreesOf(count: number): string {
   return [1, 2, 4, 8, 16, 32, 64].filter((degree) => count % degree === 0).join(", ");
 }
 
-/** Rules of training that the degrees break; none broken is an empty list. */
-export function brokenRules(request: TrainRequest, train: Degrees, trainNodes: number): Issue[] {
-  return rules(request, train, trainNodes)
-    .filter((rule) => !rule.holds)
-    .map((rule) => rule.issue());
+/** How many rules of training the degrees break. */
+export function brokenRules(request: TrainRequest, train: Degrees, trainNodes: number): number {
+  return rules(request, train, trainNodes).filter((rule) => !rule.holds).length;
+}
+
+/** The mistakes in these degrees, of the first kind of rule that they break; none broken is an empty list. */
+export function mistakesOf(request: TrainRequest, train: Degrees, trainNodes: number): Issue[] {
+  const broken = rules(request, train, trainNodes).filter((rule) => !rule.holds);
+  const first = (["degree", "nodes", "batch"] as const).find((kind) => broken.some(({ about }) => about === kind));
+  return broken.filter(({ about }) => about === first).map((rule) => rule.issue());
+}
+
+/** A stage's padding, for the mistake of a context that it does not divide. */
+export interface Padding {
+  readonly stage: TrainRequest["stage"];
+  readonly train: Degrees;
+}
+
+/** One mistake for all stages whose padding the context is no multiple of. */
+export function contextIssue(contextTokens: number, paddings: readonly Padding[]): Issue {
+  const divisor = paddings.map(({ train }) => sequenceDivisor(train)).reduce(leastMultiple, 1);
+  const down = Math.floor(contextTokens / divisor) * divisor;
+  const up = down + divisor;
+  const multiple = `a multiple of ${divisor}`;
+  return {
+    code: "context-not-divisible",
+    path: "context",
+    asked: `a context of ${contextTokens} tokens`,
+    found: paddings
+      .map(
+        ({ stage, train }) =>
+          `${stage === "sft" ? "SFT" : "GRPO"} pads sequences to a multiple of ${sequenceDivisor(train)}: 2 × context parallel ${train.contextParallel}${train.sequenceParallel ? ` × tensor parallel ${train.tensorParallel}` : ""}`,
+      )
+      .join("; "),
+    allowed: paddings.length > 1 ? `${multiple}, for both` : multiple,
+    // Of the two neighbours the rounder one: other degrees divide it too.
+    todo: `use ${down === 0 || powerOfTwoIn(up) > powerOfTwoIn(down) ? up : down} tokens`,
+  };
+}
+
+function powerOfTwoIn(count: number): number {
+  return count % 2 === 1 ? 1 : 2 * powerOfTwoIn(count / 2);
+}
+
+function leastMultiple(one: number, other: number): number {
+  const common = (a: number, b: number): number => (b === 0 ? a : common(b, a % b));
+  return (one * other) / common(one, other);
 }
 
 /** The same without the messages: for searching. */
@@ -69,11 +128,11 @@ function rules(request: TrainRequest, train: Degrees, trainNodes: number): Rule[
   const dataParallel = gpus / modelGpus;
   const at = (field: string) => `${stage}.parallelism.${field}`;
   const delta = deltaNet(model);
-  const divisor = sequenceDivisor(train);
   // Automodel splits KV heads too and does not repeat them; Megatron repeats them where TP is a multiple.
   const kvHolds = model.kvHeads % tp === 0 || (stage === "rl" && tp % model.kvHeads === 0);
   return [
     {
+      about: "degree",
       holds: tp <= instance.gpus,
       issue: () => ({
         code: "tensor-parallel-across-nodes",
@@ -85,6 +144,7 @@ function rules(request: TrainRequest, train: Degrees, trainNodes: number): Rule[
       }),
     },
     {
+      about: "degree",
       holds: model.attentionHeads % tp === 0 && kvHolds,
       issue: () => ({
         code: "heads-not-divisible",
@@ -96,6 +156,7 @@ function rules(request: TrainRequest, train: Degrees, trainNodes: number): Rule[
       }),
     },
     {
+      about: "degree",
       // Megatron-Core's TransformerConfig: linear_num_key_heads and linear_num_value_heads % (TP × CP) == 0. Automodel
       // passes states along the context parallel GPUs instead, so there only TP counts.
       holds: delta === null || divides(stage === "rl" ? tp * cp : tp, delta.keyHeads, delta.valueHeads),
@@ -109,6 +170,7 @@ function rules(request: TrainRequest, train: Degrees, trainNodes: number): Rule[
       }),
     },
     {
+      about: "degree",
       holds: model.layers % pp === 0,
       issue: () => ({
         code: "layers-not-divisible",
@@ -120,6 +182,7 @@ function rules(request: TrainRequest, train: Degrees, trainNodes: number): Rule[
       }),
     },
     {
+      about: "nodes",
       holds: gpus >= modelGpus && gpus % modelGpus === 0,
       issue: () => ({
         code: "gpus-not-divisible",
@@ -131,6 +194,7 @@ function rules(request: TrainRequest, train: Degrees, trainNodes: number): Rule[
       }),
     },
     {
+      about: "batch",
       holds: !Number.isInteger(dataParallel) || batch % dataParallel === 0,
       issue: () => ({
         code: "batch-not-divisible",
@@ -142,17 +206,12 @@ function rules(request: TrainRequest, train: Degrees, trainNodes: number): Rule[
       }),
     },
     {
-      holds: contextTokens % divisor === 0,
-      issue: () => ({
-        code: "context-not-divisible",
-        path: "context",
-        asked: `a context of ${contextTokens} tokens`,
-        found: `sequences are padded to a multiple of ${divisor}: 2 × context parallel ${cp}${train.sequenceParallel ? ` × tensor parallel ${tp}` : ""}`,
-        allowed: `a multiple of ${divisor}`,
-        todo: `use ${Math.max(1, Math.round(contextTokens / divisor)) * divisor} tokens`,
-      }),
+      about: "batch",
+      holds: contextTokens % sequenceDivisor(train) === 0,
+      issue: () => contextIssue(contextTokens, [{ stage, train }]),
     },
     {
+      about: "nodes",
       holds: model.experts === null || (model.experts.count % ep === 0 && (gpus / pp) % ep === 0),
       issue: () => ({
         code: "experts-not-divisible",

@@ -14,7 +14,15 @@ import {
   LOGPROB_CHUNK_TOKENS,
 } from "./constants.ts";
 import { baseWeightBytes, refitMemory, rlMemory } from "./rl-memory.ts";
-import { brokenRules, engineAllowed, isAllowed, sequenceDivisor, type TrainRequest } from "./rules.ts";
+import {
+  brokenRules,
+  engineAllowed,
+  isAllowed,
+  mistakesOf,
+  packs,
+  sequenceDivisor,
+  type TrainRequest,
+} from "./rules.ts";
 import type { Candidate } from "./search.ts";
 import { type ServingMemory, servingMemory } from "./serving-memory.ts";
 import { sftMemory } from "./sft-memory.ts";
@@ -63,15 +71,21 @@ export function* allowedDegrees(request: TrainRequest): Generator<{ nodes: numbe
     for (const train of degreesOn(request, nodes)) if (isAllowed(request, train, nodes)) yield { nodes, train };
 }
 
-/** Why no degrees are allowed at all: the rules broken by what breaks the fewest. */
-export function ruleIssues(request: TrainRequest): Issue[] {
-  let fewest: Issue[] | null = null;
+/** Degrees that break the fewest rules, of equals the cheapest. null: there is no node to train on. */
+export function nearestDegrees(request: TrainRequest): { nodes: number; train: Degrees } | null {
+  let nearest: { nodes: number; train: Degrees; broken: number } | null = null;
   for (const nodes of trainNodes(request))
     for (const train of degreesOn(request, nodes)) {
       const broken = brokenRules(request, train, nodes);
-      if (fewest === null || broken.length < fewest.length) fewest = broken;
+      if (nearest === null || broken < nearest.broken) nearest = { nodes, train, broken };
     }
-  return fewest ?? [];
+  return nearest;
+}
+
+/** Why no degrees are allowed at all: the rules broken by those that break the fewest. */
+export function ruleIssues(request: TrainRequest): Issue[] {
+  const nearest = nearestDegrees(request);
+  return nearest === null ? [] : mistakesOf(request, nearest.train, nearest.nodes);
 }
 
 function label(nodes: number, train: Degrees): string {
@@ -97,8 +111,9 @@ export function* rlCandidates(request: TrainRequest): Generator<Candidate<RlLayo
   const { model, contextTokens, instance, loraRank, generationNodes } = request;
   const colocated = generationNodes === 0;
   for (const { nodes, train } of allowedDegrees(request)) {
+    const packing = packs(model, contextTokens, train);
     const training = rlMemory({
-      ...{ model, contextTokens, gpuGib: gpuGibOf(request), train, loraRank, colocated },
+      ...{ model, contextTokens, gpuGib: gpuGibOf(request), train, loraRank, packing, colocated },
       logprobChunkTokens: LOGPROB_CHUNK_TOKENS,
     });
     const generation = rolloutEngine(request, train, (colocated ? nodes : generationNodes) * instance.gpus);
@@ -113,6 +128,7 @@ export function* rlCandidates(request: TrainRequest): Generator<Candidate<RlLayo
         generationNodes,
         train,
         generation: generation.engine,
+        packing,
         sequenceDivisor: sequenceDivisor(train),
         logprobChunkTokens: LOGPROB_CHUNK_TOKENS,
       },

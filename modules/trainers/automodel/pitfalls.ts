@@ -2,39 +2,13 @@
  * What Automodel 0.7.0 lets pass, or finds only at the first step, and a run then pays for: a configuration → findings.
  * Read in the wheel's code, named beside each rule. Pure.
  */
-import type { Recipe } from "../../../schemas/recipe.ts";
 import { type Config, isMapping, numberAt, valueAt } from "./config-path.ts";
 import type { Facts } from "./constraints.ts";
 import { PREEMPTION_SIGNAL } from "./render.ts";
 import type { Finding } from "./schema-check.ts";
 
-/** Keys that say the same as a field of the recipe or of the layout: an override of them makes the plan untrue. */
-const OWNED: Readonly<Record<string, string>> = {
-  recipe: "nothing: chat trajectories need this class",
-  seed: "seed",
-  "rng.seed": "seed",
-  "step_scheduler.max_steps": "sft.steps",
-  "step_scheduler.global_batch_size": "sft.batchSize",
-  "step_scheduler.ckpt_every_steps": "sft.saveEverySteps",
-  "model.pretrained_model_name_or_path": "model",
-  "dataset.path_or_dataset_id": "sft.data",
-  "dataset.seq_length": "context",
-  "optimizer.lr": "sft.learningRate",
-  "optimizer.weight_decay": "sft.weightDecay",
-  "lr_scheduler.max_lr": "sft.learningRate",
-  "lr_scheduler.lr_warmup_steps": "sft.warmupSteps",
-  "lr_scheduler.lr_decay_style": "sft.schedule",
-  "clip_grad_norm.max_norm": "sft.maxGradNorm",
-  "peft.dim": "sft.lora.rank",
-  "peft.alpha": "sft.lora.alpha",
-  "distributed.tp_size": "sft.parallelism.tensorParallel",
-  "distributed.cp_size": "sft.parallelism.contextParallel",
-  "distributed.pp_size": "sft.parallelism.pipelineParallel",
-  "wandb.id": "nothing: restarts find their run by it",
-};
-
 /** What a run would pay for, beside the rules that Automodel enforces. */
-export function checkPitfalls({ config, world }: Facts, recipe: Recipe | null): Finding[] {
+export function checkPitfalls({ config, world }: Facts): Finding[] {
   return [
     ...batch(config, world),
     ...warmup(config),
@@ -44,7 +18,6 @@ export function checkPitfalls({ config, world }: Facts, recipe: Recipe | null): 
     ...timeout(config),
     ...preemption(config),
     ...ropeTheta(config),
-    ...(recipe === null ? [] : [...owned(recipe), ...declaredCheckpoints(config, recipe)]),
   ];
 }
 
@@ -193,43 +166,4 @@ function ropeTheta(config: Config): Finding[] {
       },
     ];
   });
-}
-
-function owned(recipe: Recipe): Finding[] {
-  const overrides = recipe.kind === "sft-rl" ? recipe.sft.overrides : undefined;
-  return Object.entries(OWNED).flatMap(([key, field]): Finding[] => {
-    const value = valueAt(overrides, key);
-    if (value === undefined) return [];
-    const none = field.startsWith("nothing");
-    return [
-      {
-        code: "automodel-override-owned",
-        key,
-        asked: `${key} is overridden with ${JSON.stringify(value)}`,
-        found: none ? `it may be set by ${field}` : `the recipe's ${field} says it, and the plan counts with that`,
-        allowed: "overrides of keys that no field of the recipe stands for",
-        todo: none ? "remove the override" : `remove the override and set ${field}`,
-      },
-    ];
-  });
-}
-
-/** A bound keeps the newest; saves forced by preemption count too, so no bound is safe for a declared one but the last. */
-function declaredCheckpoints(config: Config, recipe: Recipe): Finding[] {
-  const key = "checkpoint.max_recent_checkpoints";
-  const kept = valueAt(config, key);
-  if (typeof kept !== "number" || recipe.kind !== "sft-rl") return [];
-  const lost = recipe.report.filter(({ stage, step }) => stage === "sft" && step < recipe.sft.steps);
-  if (lost.length === 0) return [];
-  const steps = lost.map(({ step }) => step).join(", ");
-  return [
-    {
-      code: "automodel-declared-checkpoint-lost",
-      key,
-      asked: `the newest ${kept} checkpoints are kept`,
-      found: `step ${steps} of SFT is to be reported, and later saves (${Math.ceil((recipe.sft.steps - Math.min(...lost.map(({ step }) => step))) / recipe.sft.saveEverySteps)} planned, and one a preemption) would push it out`,
-      allowed: "null, where a step before the last is reported",
-      todo: "leave it out of the overrides",
-    },
-  ];
 }

@@ -146,8 +146,9 @@ function rendered(input: StageInput, { sft, seed, rope }: SftRlRecipe, layout: S
       lr_decay_style: sft.schedule,
       lr_warmup_steps: sft.warmupSteps,
       lr_decay_steps: sft.steps,
-      // By default it would start at a tenth and end at a hundredth of the peak.
-      init_lr: 0,
+      // By default it would start at a tenth and end at a hundredth of the peak. The first step trains at this rate,
+      // before the scheduler's first step, and it rises by as much every step after (components/optim/scheduler.py).
+      init_lr: sft.learningRate / (sft.warmupSteps + 1),
       max_lr: sft.learningRate,
       min_lr: 0,
     },

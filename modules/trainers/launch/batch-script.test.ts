@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { targetOf } from "./fixture.ts";
-import { START_CHECK_FAILED } from "./index.ts";
+import { NOT_FINISHED, REQUEUED, START_CHECK_FAILED } from "./index.ts";
 import { environment, layOut, write } from "./stub-cluster.ts";
 
 let folder: string;
@@ -32,13 +32,22 @@ function run(stage: "sft" | "rl", changes: Record<string, string> = {}) {
   const { status, stderr } = spawnSync("bash", [script], { env, encoding: "utf8", timeout: 30_000 });
   return { status, stderr };
 }
+/** SHA-256 of a stage's configuration, as its script has it. */
+const configSha256 = (stage: string) =>
+  /\nconfig_sha256=(\w+)\n/.exec(readFileSync(join(runDir, `slurm/${stage}.sbatch`), "utf8"))?.[1] ?? "";
+/** What scontrol was asked to requeue. */
+const requeues = () => (existsSync(join(folder, "notes/requeue")) ? note("requeue") : "");
 const note = (name: string) => readFileSync(join(folder, "notes", name), "utf8");
+/** All that a job says to Slurm's output at its end. */
+const SAID = {
+  finished: /^uplift: uplift-github-sft-rl-(sft|rl)-[0-9a-f]{12}: step 40 of 40 is saved: finished\n$/,
+} as const;
 const started = () => existsSync(join(folder, "notes/torchrun")) || existsSync(join(folder, "notes/driver"));
 
 // The rendered scripts in the real bash, on the stub cluster.
 describe("the batch script of SFT", () => {
   it("runs torchrun in the pinned image, with the run's folder filled in and our key in the environment", () => {
-    expect(run("sft")).toEqual({ status: 0, stderr: "" });
+    expect(run("sft")).toEqual({ status: 0, stderr: expect.stringMatching(SAID.finished) });
     expect(note("torchrun")).toBe(
       `--nproc-per-node=8 --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node-1:13742 -m nemo_automodel.cli.app ${runDir}/config/sft.automodel.yaml\n`,
     );
@@ -73,8 +82,8 @@ describe("the batch script of SFT", () => {
     expect(run("sft", { WORKER_STATUS: "3" }).status).toBe(3);
   });
 
-  it("hands USR1 to its workers only, waits for their save, and ends well", async () => {
-    const env = environment(folder, "sft", { WORKER_SECONDS: "20" });
+  it("hands USR1 to its workers only, waits for their save, and goes on in a further start", async () => {
+    const env = environment(folder, "sft", { WORKER_SECONDS: "20", SAVES: "sft/epoch_0_step_11" });
     mkdirSync(join(folder, "other"));
     const child = spawn("bash", [join(runDir, "slurm/sft.sbatch")], { env, stdio: "ignore" });
     // The same module under another job's key, which must not be disturbed.
@@ -86,7 +95,8 @@ describe("the batch script of SFT", () => {
     const ended = new Promise<number | null>((resolve) => child.on("exit", (code) => resolve(code)));
     while (!existsSync(join(folder, "notes/training")) || !existsSync(join(folder, "other/training"))) await sleep(50);
     child.kill("SIGUSR1");
-    expect(await ended).toBe(0);
+    expect(await ended).toBe(REQUEUED);
+    expect(requeues()).toBe("requeue 17\n");
     expect(existsSync(join(folder, "notes/saved"))).toBe(true);
     expect(existsSync(join(folder, "other/saved"))).toBe(false);
     expect(readFileSync(join(runDir, "logs/sft/batch-17.log"), "utf8")).toContain("USR1 from Slurm");
@@ -97,7 +107,7 @@ describe("the batch script of GRPO", () => {
   it("runs the image's own ray.sub with its contract, and the driver as its command", () => {
     expect(run("rl", { RUN_ID: "20261129-1", PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True" })).toEqual({
       status: 0,
-      stderr: "",
+      stderr: expect.stringMatching(SAID.finished),
     });
     expect(note("driver")).toBe(`examples/nemo_gym/run_grpo_nemo_gym.py --config ${runDir}/config/rl.nemo-rl.yaml\n`);
     const lines = new Set(note("ray-environment").split("\n"));
@@ -119,7 +129,7 @@ describe("the batch script of GRPO", () => {
   });
 
   it("refuses an image without ray.sub, and ends as the driver ends", () => {
-    expect(run("rl", { WORKER_STATUS: "5" }).status).toBe(5);
+    expect(run("rl", { WORKER_STATUS: "5", SAVES: "" }).status).toBe(5);
     rmSync(join(folder, "notes/driver"));
     write(join(folder, "notes/ray.sub"), "");
     expect(run("rl").status).toBe(START_CHECK_FAILED);
@@ -180,8 +190,7 @@ describe("the start checks", () => {
 
   it("go on in a folder of the same configuration, and never in another's or an unknown one's", () => {
     const trainer = join(runDir, "trainer/sft");
-    expect(run("sft").status).toBe(0);
-    mkdirSync(join(trainer, "epoch_0_step_20"));
+    expect(run("sft", { SAVES: "sft/epoch_0_step_19" }).status).toBe(REQUEUED);
     expect(run("sft").status).toBe(0);
     writeFileSync(join(trainer, "config.sha256"), `${"0".repeat(64)}\n`);
     expect(run("sft").stderr).toContain("holds checkpoints of another configuration");
@@ -189,5 +198,119 @@ describe("the start checks", () => {
     expect(run("sft").stderr).toContain("holds checkpoints of an unknown configuration");
     mkdirSync(join(runDir, "trainer/rl/step_20"), { recursive: true });
     expect(run("rl").stderr).toContain("holds checkpoints of an unknown configuration");
+  });
+});
+
+describe.each([
+  ["sft", (step: number) => `sft/epoch_${step > 20 ? 1 : 0}_step_${step - 1}`],
+  ["rl", (step: number) => `rl/step_${step}`],
+] as const)("the end of %s, whose trainer ended with 0", (stage, folderOf) => {
+  const save = (step: number) => ({ SAVES: folderOf(step) });
+
+  it("is the end of the stage once the last step is saved, and a further start has nothing to do", () => {
+    expect(run(stage)).toEqual({ status: 0, stderr: expect.stringMatching(SAID.finished) });
+    rmSync(join(folder, "notes"), { recursive: true });
+    mkdirSync(join(folder, "notes"));
+    // Not even its data, its start model or its nodes are looked at.
+    rmSync(join(runDir, "data"), { recursive: true });
+    expect(run(stage, { GPUS_HERE: "7", WANDB_API_KEY: "" })).toEqual({ status: 0, stderr: "" });
+    expect(started()).toBe(false);
+    expect(requeues()).toBe("");
+  });
+
+  it("puts the job back into the queue until the last step is saved", () => {
+    const first = run(stage, save(13));
+    expect(first.status).toBe(REQUEUED);
+    expect(first.stderr).toMatch(/: step 13 of 40 \(this job began at 0\): requeued, restart 1 of at most 40\n$/);
+    const second = run(stage, { ...save(27), SLURM_RESTART_COUNT: "1" });
+    expect(second.status).toBe(REQUEUED);
+    expect(second.stderr).toMatch(/: step 27 of 40 \(this job began at 13\): requeued, restart 2 of at most 40\n$/);
+    expect(requeues()).toBe("requeue 17\nrequeue 17\n");
+    expect(run(stage, { SLURM_RESTART_COUNT: "2" }).status).toBe(0);
+    expect(requeues()).toBe("requeue 17\nrequeue 17\n");
+  });
+
+  it("never starts itself again where no step was made", () => {
+    for (const begun of [0, 13]) {
+      if (begun > 0) mkdirSync(join(runDir, "trainer", folderOf(begun)), { recursive: true });
+      const { status, stderr } = run(stage, { SAVES: "" });
+      expect(status).toBe(NOT_FINISHED);
+      expect(stderr).toContain(
+        `not finished and not requeued: the trainer ended with 0, but no step after ${begun} of 40`,
+      );
+      expect(stderr.split("\n").length).toBe(2);
+    }
+    expect(requeues()).toBe("");
+  });
+
+  it("stops at the restarts that the plan allows, and where Slurm refuses", () => {
+    const spent = run(stage, { ...save(13), SLURM_RESTART_COUNT: "40" });
+    expect(spent.status).toBe(NOT_FINISHED);
+    expect(spent.stderr).toMatch(
+      /: step 13 of 40 after 40 restarts, the most the plan allows: submit it again to go on/,
+    );
+    expect(requeues()).toBe("");
+    const refused = run(stage, { ...save(14), SLURM_RESTART_COUNT: "39", REQUEUE_STATUS: "1" });
+    expect(refused.status).toBe(NOT_FINISHED);
+    expect(refused.stderr).toMatch(/: step 14 of 40, and scontrol requeue refused: submit it again to go on/);
+    expect(requeues()).toBe("requeue 17\n");
+  });
+
+  it("counts no save that was cut off", () => {
+    const cut = stage === "sft" ? "sft/epoch_1_step_39" : "rl/tmp_step_40";
+    if (stage === "sft") write(join(runDir, "trainer", cut, ".incomplete"), "");
+    else mkdirSync(join(runDir, "trainer", cut), { recursive: true });
+    // The mark is older than this configuration's own note, which a first start has written.
+    write(join(runDir, "trainer", stage, "config.sha256"), configSha256(stage));
+    expect(run(stage, save(13)).status).toBe(REQUEUED);
+  });
+
+  it("is the trainer's own where that failed, whatever was saved", () => {
+    expect(run(stage, { ...save(13), WORKER_STATUS: "3" }).status).toBe(3);
+    expect(run(stage, { WORKER_STATUS: "3" }).status).toBe(3);
+    expect(requeues()).toBe("");
+  });
+});
+
+describe("a base model whose revision the recipe pins", () => {
+  const REVISION = "0123456789abcdef0123456789abcdef01234567";
+  beforeEach(() => layOut(folder, (plan) => ({ ...plan, baseModel: { ...plan.baseModel, revision: REVISION } })));
+
+  it("is trained on only if its folder says that it is of that revision", () => {
+    expect(run("sft").stderr).toContain(`may be another revision than the plan's, ${REVISION}: write the commit`);
+    write(join(folder, "model/uplift-revision"), `${REVISION.slice(0, 12)}\n`);
+    const { status, stderr } = run("sft");
+    expect(status).toBe(START_CHECK_FAILED);
+    expect(stderr).toContain(
+      `${folder}/model is revision 0123456789ab by its file uplift-revision, the plan's is ${REVISION}`,
+    );
+    expect(started()).toBe(false);
+    write(join(folder, "model/uplift-revision"), `${REVISION}\n`);
+    expect(run("sft").status).toBe(0);
+  });
+
+  it("is asked of no checkpoint of another stage", () => {
+    expect(run("rl").status).toBe(0);
+  });
+
+  it("is served only if its folder says so, and its folder's name carries the revision", () => {
+    const base = `${folder}/models/Qwen--Qwen3.8-27B@0123456789ab`;
+    const serve = () => {
+      const env = environment(folder, "sft", { VLLM_API_KEY: "not-a-key" });
+      const { status, stderr } = spawnSync("bash", [join(runDir, "serving/base.sh")], { env, encoding: "utf8" });
+      return { status, stderr };
+    };
+    expect(serve().stderr).toContain(`no model in ${base}`);
+    write(join(base, "config.json"), "{}");
+    expect(serve().stderr).toContain(`${base} may be another revision than the plan's`);
+    write(join(base, "uplift-revision"), "another\n");
+    expect(serve()).toMatchObject({
+      status: START_CHECK_FAILED,
+      stderr: expect.stringContaining(`${base} is revision another by its file uplift-revision`),
+    });
+    write(join(base, "uplift-revision"), REVISION);
+    write(join(folder, "bin/vllm"), '#!/usr/bin/env bash\necho "$@" >"$NOTES/vllm"\n', true);
+    expect(serve()).toEqual({ status: 0, stderr: "" });
+    expect(note("vllm")).toBe(`serve ${base}\n`);
   });
 });

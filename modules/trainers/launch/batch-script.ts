@@ -13,6 +13,15 @@ import { textOf } from "./texts.ts";
 /** Exit status of a job that found at its start that it cannot run; nothing was trained. sysexits' EX_CONFIG. */
 export const START_CHECK_FAILED = 78;
 
+/** Exit status of a job that put itself back into the queue, to go on from its newest checkpoint. EX_TEMPFAIL. */
+export const REQUEUED = 75;
+
+/**
+ * Exit status of a job whose trainer ended well before the last step and that was not put back: no step was made, it
+ * was restarted as often as the plan allows, or Slurm refused. The first number after those of sysexits.
+ */
+export const NOT_FINISHED = 79;
+
 /** File of the node check in the run's folder. */
 export const NODE_CHECK = "slurm/node-check.sh";
 
@@ -34,11 +43,15 @@ interface BatchJob {
   readonly key: string;
   /** SHA-256 of the configuration file's text, hex. */
   readonly configSha256: string;
+  /** Commit of the model that the stage starts from; null for another stage's checkpoint, or where none is pinned. */
+  readonly revision: string | null;
+  /** Most times Slurm may have restarted a job that restarts itself. */
+  readonly mostRestarts: number;
 }
 
 /** The batch script as it lies on the node. */
 export function batchScript(batch: BatchJob): string {
-  const { job, launch, target, key, configSha256 } = batch;
+  const { job, launch, target, key, configSha256, revision, mostRestarts } = batch;
   const { UPLIFT_START_FROM: startFrom = "", ...env } = launch.env;
   const instance = instanceOf(target);
   const ports = launch.ports.map(({ first, last }) => `${first}-${last}`).join(" ");
@@ -63,12 +76,18 @@ export function batchScript(batch: BatchJob): string {
     `config_sha256=${configSha256}`,
     `needed=${list(NEEDED[job.stage])}`,
     `start_from=${word(startFrom)}`,
+    `revision=${word(revision ?? "")}`,
+    `steps=${job.steps}`,
+    `most_restarts=${mostRestarts}`,
     `secrets=${list(launch.secrets)}`,
     `nodes=${launch.nodes}`,
     `container=${word(pyxisImage(launch.image))}`,
     `squash_file=${word(squashFile(launch.image, target.storage.mountPath) ?? "")}`,
     ...exports(forNodes),
     "",
+    textOf(`steps-${job.stage}.sh`),
+    textOf("finished.sh"),
+    textOf("model-check.sh"),
     textOf("start-checks.sh"),
     ...(job.stage === "rl" ? [`account=${word(launch.account)}`] : []),
     `mounts=${word(launch.mounts.join(","))}`,
@@ -76,7 +95,8 @@ export function batchScript(batch: BatchJob): string {
     ...exports(env),
     `command=${list(launch.command)}`,
     "",
-    textOf(`${job.stage}.sh`).trimEnd(),
+    textOf(`${job.stage}.sh`),
+    textOf("go-on.sh").trimEnd(),
     "",
   ].join("\n");
 }
@@ -97,6 +117,7 @@ export function header(launch: Launch, key: string): string[] {
     `--time=${slurmTime(launch.walltimeSeconds)}`,
     ...(launch.signal === null ? [] : [`--signal=${launch.signal}`]),
     // Trainers go on from their newest whole checkpoint, exports start over: a lost node costs steps, not the run.
+    // Slurm does this for a lost node only; go-on.sh does it for a trainer that ended before its last step.
     "--requeue",
     "--open-mode=append",
     // Never two jobs of this name at once: they would write one folder.

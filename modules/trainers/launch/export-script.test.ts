@@ -150,6 +150,23 @@ describe("the export of an SFT checkpoint", () => {
     expect(existsSync(join(runDir, "checkpoints/sft-40"))).toBe(false);
   });
 
+  it("reads no start model of another revision than the plan pins; RL's start is a checkpoint, which has none", () => {
+    const revision = "0123456789abcdef0123456789abcdef01234567";
+    const pin = (plan: Plan) => ({ ...plan, baseModel: { ...plan.baseModel, revision } });
+    prepareSft(pin);
+    expect(run("sft-40").stderr).toContain(`may be another revision than the plan's, ${revision}: write`);
+    write(join(folder, "model/uplift-revision"), "another\n");
+    const { status, stderr } = run("sft-40");
+    expect(status).toBe(START_CHECK_FAILED);
+    expect(stderr).toContain(
+      `${folder}/model is revision another by its file uplift-revision, the plan's is ${revision}`,
+    );
+    expect(converterCalls()).toEqual([]);
+    write(join(folder, "model/uplift-revision"), `${revision}\n`);
+    expect(run("sft-40").status).toBe(0);
+    expect(script("rl-40")).toContain('\nrevision=""\n');
+  });
+
   const trainer = () => join(runDir, "trainer/sft");
   const refusals: [string, () => void, RegExp][] = [
     ["no such step", () => rmSync(join(trainer(), "epoch_1_step_39"), { recursive: true }), /: 0 folders .*_step_39/],

@@ -33,6 +33,8 @@ interface Export {
   readonly key: string;
   /** SHA-256 of the stage's configuration file, hex: the trainer's folder has to be of this one. */
   readonly configSha256: string;
+  /** Commit of the start model; null for another stage's checkpoint, or where none is pinned. */
+  readonly revision: string | null;
 }
 
 /** Of the stage's environment, what its converter needs as well. */
@@ -71,6 +73,7 @@ export function exportScript(one: Export): string {
     `step=${checkpoint.step}`,
     `config_sha256=${one.configSha256}`,
     `start_from=${word(launch.env.UPLIFT_START_FROM ?? "")}`,
+    `revision=${word(one.revision ?? "")}`,
     `adapters=${isLora(recipe, train) ? 1 : 0}`,
     ...stageLines(train, model),
     `model_config=${word(canonicalJson(config))}`,
@@ -81,6 +84,7 @@ export function exportScript(one: Export): string {
     `workdir=${train.stage === "sft" ? AUTOMODEL_DIR : NEMO_RL_DIR}`,
     ...exports(Object.fromEntries(kept)),
     "",
+    textOf("model-check.sh"),
     textOf("export-start.sh"),
     textOf(`export-${train.stage}.sh`),
     textOf("export-finish.sh").trimEnd(),

@@ -52,7 +52,15 @@ const sftLayout: SftLayout = {
   train: { ...degrees, tensorParallel: 1, contextParallel: 8, dataParallel: 2, sequenceParallel: false },
 };
 const rlLayout: RlLayout = {
-  ...{ kind: "rl", nodes: 4, gpusPerNode: 8, generationNodes: 1, sequenceDivisor: 32, logprobChunkTokens: 1024 },
+  ...{
+    kind: "rl",
+    nodes: 4,
+    gpusPerNode: 8,
+    generationNodes: 1,
+    packing: true,
+    sequenceDivisor: 32,
+    logprobChunkTokens: 1024,
+  },
   train: { ...degrees, tensorParallel: 4, contextParallel: 4, dataParallel: 1 },
   generation: { ...engine, tensorParallel: 4, dataParallel: 2 },
 };
@@ -107,10 +115,10 @@ function checkpointJob(stage: "sft" | "rl", step: number): Job {
 }
 
 /** A cluster's plan with both stages, a checkpoint of each and two evaluations. */
-export function planOf(target: ClusterTarget = targetOf()): Plan {
+export function planOf(target: ClusterTarget = targetOf(), revision: string | null = null): Plan {
   return {
     ...{ schemaVersion: 1, recipe, name: "github-sft-rl", target, contextTokens: 131_072 },
-    baseModel: { name: "Qwen/Qwen3.8-27B", revision: null, digest: DIGEST, bytes: 55_560_000_000 },
+    baseModel: { name: "Qwen/Qwen3.8-27B", revision, digest: DIGEST, bytes: 55_560_000_000 },
     taskSet: {
       ...{ digest: DIGEST, familyDigest: DIGEST, standIn: true, tasks: 300, groups: 250, train: 230, validation: 24 },
       ...{ heldOut: 46, heldOutUnsolved: null, rlTasks: 120, tooLong: [], solutionTokens: null },

@@ -4,7 +4,7 @@
  */
 
 export { saveMargin } from "../time-limit.ts";
-export { START_CHECK_FAILED } from "./batch-script.ts";
+export { NOT_FINISHED, REQUEUED, START_CHECK_FAILED } from "./batch-script.ts";
 export { checkLaunch } from "./check-launch.ts";
 export { GYM_AGENT, GYM_SERVER } from "./gym-files.ts";
 export { launchOf } from "./launch-of.ts";

@@ -164,23 +164,19 @@ describe("checking a launch", () => {
     expect(codes(stageOf("rl", { target: targetOf({ instance: "p6-b300.48xlarge" }) }))).toEqual(["gpu-not-in-image"]);
   });
 
-  it("refuses a time limit in which nothing but the last save fits", () => {
-    expect(codes(stageOf("rl", { walltimeSeconds: 2040 + 60 }))).toEqual(["walltime-too-short"]);
-    const [issue] = check(stageOf("sft", { walltimeSeconds: 400 })).issues;
-    expect(issue).toMatchObject({ code: "walltime-too-short", allowed: "more than 480 s" });
-    expect(codes(stageOf("sft", { walltimeSeconds: 481 }))).toEqual([]);
-  });
-
-  it("refuses a last save that comes too late for the storage, with the arithmetic", () => {
-    const slow = stageOf("rl", { target: targetOf({ storage: { readGbPerSecond: 0.1 } }) });
-    expect(launchOf(slow).saveBeforeEndSeconds).toBe(3540);
-    const [issue] = check(slow, { saveBeforeEndSeconds: 2700 }).issues;
+  it("refuses a time limit in which nothing but the last save fits, with the storage's arithmetic", () => {
+    expect(codes(stageOf("rl", { walltimeSeconds: 2040 + 60 }))).toEqual(["save-margin-too-short"]);
+    expect(codes(stageOf("rl", { walltimeSeconds: 2040 + 61 }))).toEqual([]);
+    const { lora: _all, ...rl } = recipe.rl;
+    const slow = { recipe: { ...recipe, rl }, target: targetOf({ storage: { readGbPerSecond: 0.1 } }) };
+    const [issue] = check(stageOf("rl", { ...slow, walltimeSeconds: 3 * 3600 })).issues;
     expect(issue).toMatchObject({
       code: "save-margin-too-short",
-      asked: "the last save 2700 s before the limit of 86400 s",
-      allowed: "at least 3540 s before the limit",
+      asked: "a job of rl of at most 10800 s",
+      found: expect.stringMatching(/^it has to end 7380 s before that .*1667 s to load.*, after one save of 3890 s$/),
+      allowed: "more than 11270 s",
     });
-    expect(codes(slow)).toEqual([]);
+    expect(codes(stageOf("rl", { ...slow, walltimeSeconds: 4 * 3600 }))).toEqual([]);
   });
 
   it("refuses a GPU count that is not the node's", () => {

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { canonicalJson } from "../../../schemas/digest.ts";
+import { modelFolder } from "../../../schemas/model.ts";
 import { Plan } from "../../../schemas/plan.ts";
 import { configs, planOf, recipe, targetOf } from "./fixture.ts";
 import { GYM_AGENT, GYM_SERVER, jobKey, renderFiles, type VllmFlags } from "./index.ts";
@@ -153,7 +154,7 @@ describe("the files of a cluster's plan", () => {
     expect(files["serving/rl-40.sh"]?.split("\n").slice(-9)).toEqual([
       // biome-ignore lint/suspicious/noTemplateCurlyInString: filled in on the node
       'model="${RUN_DIR}/checkpoints/rl-40"',
-      '[[ -f "$model/config.json" ]] || fail "no model in $model: config.json is missing"',
+      'check_model "$model" ""',
       "export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1",
       'exec vllm serve "$model" \\',
       "  --served-model-name github-sft-rl-rl-40 \\",
@@ -163,6 +164,34 @@ describe("the files of a cluster's plan", () => {
       "",
     ]);
     expect(files["serving/base.sh"]).toContain("\nmodel=/fsx/models/Qwen--Qwen3.8-27B\n");
+  });
+});
+
+describe("a base model's folder on shared storage", () => {
+  it("is one a revision, and one level deep whatever the revision is called", () => {
+    const of = (revision: string | null) => modelFolder("/fsx", "Qwen/Qwen3.8-27B", revision);
+    expect(of(null)).toBe("/fsx/models/Qwen--Qwen3.8-27B");
+    expect(of("0123456789abcdef0123456789abcdef01234567")).toBe("/fsx/models/Qwen--Qwen3.8-27B@0123456789ab");
+    expect(of("refs/pr/7")).toBe("/fsx/models/Qwen--Qwen3.8-27B@refs--pr--7");
+  });
+});
+
+describe("the restarts that a job may take by itself", () => {
+  const allowed = (plan: Plan) => /\nmost_restarts=(\d+)\n/.exec(render(plan)["slurm/rl.sbatch"] ?? "")?.[1];
+
+  it("are twice the jobs that the high estimate needs, and one a step where nothing was estimated", () => {
+    const range = { low: 1, expected: 2, high: 3 };
+    const within = (high: number) => {
+      const plan = planOf();
+      const stage = { stage: "rl", nodes: 4, gpus: 32, stepSeconds: range, why: [] } as const;
+      const money = { hours: { ...range, high }, gpuHours: range, dollars: range };
+      const price = { dollarsPerNodeHour: 55, pricing: "on-demand", tableDate: "2026-01-01", source: "fixture" };
+      const cost = { stages: [{ ...stage, ...money }], ...money, price };
+      return allowed(Plan.parse({ ...plan, estimate: { ...plan.estimate, cost } }));
+    };
+    // A job has 24 h less 2040 s.
+    expect([1, 23.4, 23.5, 46.8, 80].map(within)).toEqual(["2", "2", "4", "4", "8"]);
+    expect(allowed(planOf())).toBe("40");
   });
 });
 

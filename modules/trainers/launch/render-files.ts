@@ -6,13 +6,14 @@ import { canonicalJson, digestBytes, shortDigest } from "../../../schemas/digest
 import type { ServingSettings } from "../../../schemas/endpoint.ts";
 import type { Job, TrainJob } from "../../../schemas/job.ts";
 import type { ServingLayout } from "../../../schemas/layout.ts";
-import { type Model, modelFacts } from "../../../schemas/model.ts";
+import { type Model, modelFacts, modelFolder } from "../../../schemas/model.ts";
 import type { Plan } from "../../../schemas/plan.ts";
 import type { ClusterTarget } from "../../../schemas/target.ts";
 import { batchScript, NODE_CHECK } from "./batch-script.ts";
 import { exportScript, FINISH_CHECKPOINT, type TrainedCheckpoint } from "./export-script.ts";
 import { gymFiles } from "./gym-files.ts";
 import { RUN_DIR } from "./launch-of.ts";
+import { mostRestarts } from "./restarts.ts";
 import { servingScript } from "./serving-script.ts";
 import { textOf } from "./texts.ts";
 import { yamlText } from "./yaml-text.ts";
@@ -24,7 +25,6 @@ export type VllmFlags = (
   model: {
     readonly path: string;
     readonly servedName: string;
-    readonly revision: string | null;
     readonly facts: Model | null;
   },
 ) => string[];
@@ -73,6 +73,11 @@ function hexDigest(text: string): string {
   return digestBytes(text).slice("sha256:".length);
 }
 
+/** Commit that the model a stage starts from has to be of; null where it is a checkpoint, or none is pinned. */
+function startRevision(plan: Plan, job: TrainJob): string | null {
+  return job.startFrom === "base" ? plan.baseModel.revision : null;
+}
+
 function clusterFiles(plan: Plan, job: TrainJob, target: ClusterTarget): Record<string, string> {
   const { launch, trainer } = job;
   if (launch === null || trainer === "trl") throw new TypeError(`job ${job.id} of a cluster's plan has no launch`);
@@ -80,7 +85,10 @@ function clusterFiles(plan: Plan, job: TrainJob, target: ClusterTarget): Record<
   const key = jobKey(plan, job.id);
   return {
     [`config/${job.id}.${trainer}.yaml`]: config,
-    [`slurm/${job.id}.sbatch`]: batchScript({ job, launch, target, key, configSha256: hexDigest(config) }),
+    [`slurm/${job.id}.sbatch`]: batchScript({
+      ...{ job, launch, target, key, configSha256: hexDigest(config) },
+      ...{ revision: startRevision(plan, job), mostRestarts: mostRestarts(plan, job, launch) },
+    }),
   };
 }
 
@@ -95,7 +103,10 @@ function exportFiles(plan: Plan, target: ClusterTarget): Record<string, string> 
       if (!train || !model) throw new TypeError(`checkpoint ${checkpoint.id} has no train job, or its model no row`);
       const configSha256 = hexDigest(configText(plan, train));
       const key = jobKey(plan, checkpoint.id);
-      const script = exportScript({ checkpoint, train, recipe, model, contextTokens, target, key, configSha256 });
+      const script = exportScript({
+        ...{ checkpoint, train, recipe, model, contextTokens, target, key, configSha256 },
+        revision: startRevision(plan, train),
+      });
       return [`slurm/${checkpoint.id}.sbatch`, script];
     }),
   );
@@ -108,13 +119,15 @@ function servingFiles(plan: Plan, target: ClusterTarget, vllmFlags: VllmFlags): 
   return Object.fromEntries(
     plan.jobs.flatMap((job) => {
       if (job.kind !== "evaluate") return [];
-      const path =
-        job.checkpoint === "base"
-          ? `${target.storage.mountPath}/models/${plan.baseModel.name.replaceAll("/", "--")}`
-          : `${RUN_DIR}/checkpoints/${job.checkpoint}`;
+      const isBase = job.checkpoint === "base";
+      const { name, revision } = plan.baseModel;
+      const path = isBase
+        ? modelFolder(target.storage.mountPath, name, revision)
+        : `${RUN_DIR}/checkpoints/${job.checkpoint}`;
       const servedName = `${plan.name}-${job.checkpoint}`;
-      const args = vllmFlags(plan.serving, layout, { path, servedName, revision: null, facts });
-      return [[`serving/${job.checkpoint}.sh`, servingScript(args, layout.gpusPerNode, servedName)]];
+      const args = vllmFlags(plan.serving, layout, { path, servedName, facts });
+      const script = servingScript(args, layout.gpusPerNode, servedName, isBase ? revision : null);
+      return [[`serving/${job.checkpoint}.sh`, script]];
     }),
   );
 }

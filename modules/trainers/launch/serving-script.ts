@@ -5,8 +5,11 @@
 import { word } from "./shell.ts";
 import { textOf } from "./texts.ts";
 
-/** The script as it lies on the node. `args` follow `vllm serve`; the first is the model's folder. */
-export function servingScript(args: readonly string[], gpus: number, served: string): string {
+/**
+ * The script as it lies on the node. `args` follow `vllm serve`; the first is the model's folder, which has to be of
+ * `revision` where the plan pins one.
+ */
+export function servingScript(args: readonly string[], gpus: number, served: string, revision: string | null): string {
   const [model = "", ...options] = args;
   return [
     "#!/usr/bin/env bash",
@@ -14,8 +17,9 @@ export function servingScript(args: readonly string[], gpus: number, served: str
     `served=${word(served)}`,
     `gpus=${gpus}`,
     textOf("serving.sh"),
+    textOf("model-check.sh"),
     `model=${word(model)}`,
-    '[[ -f "$model/config.json" ]] || fail "no model in $model: config.json is missing"',
+    `check_model "$model" ${word(revision ?? "")}`,
     "export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1",
     ['exec vllm serve "$model"', ...optionLines(options)].join(" \\\n  "),
     "",

@@ -9,7 +9,8 @@ import { planOf, targetOf } from "./fixture.ts";
 import { renderFiles } from "./index.ts";
 
 const STUBS: Record<string, string> = {
-  scontrol: 'printf "node-1\\nnode-2\\nnode-3\\nnode-4\\n" | head -n "$SLURM_JOB_NUM_NODES"',
+  scontrol: `if [[ "$1" == requeue ]]; then printf "%s\\n" "$*" >>"$NOTES/requeue"; exit "$REQUEUE_STATUS"; fi
+printf "node-1\\nnode-2\\nnode-3\\nnode-4\\n" | head -n "$SLURM_JOB_NUM_NODES"`,
   "nvidia-smi": 'for i in $(seq 0 $((GPUS_HERE - 1))); do echo "GPU $i: NVIDIA $GPU_HERE (UUID: GPU-$i)"; done',
   getent:
     'case "$2" in "$LOST_HOST") exit 2 ;; "$LOOP_HOST") echo "127.0.1.1 STREAM $2" ;; *) echo "10.0.0.1 STREAM $2" ;; esac',
@@ -24,9 +25,13 @@ env | sort >"$NOTES/environment"
 bash "$NOTES/worker.sh" -m nemo_automodel.cli.app &
 wait $!`,
 };
-const WORKER = `trap 'touch "$NOTES/saved"; exit 0' USR1
+/** Saves the folder that SAVES names, as the trainer would; none where it is empty. */
+const SAVE = 'if [[ -n "$SAVES" ]]; then mkdir -p "$RUN_DIR/trainer/$SAVES"; fi';
+const WORKER = `save() { ${SAVE}; }
+trap 'save; touch "$NOTES/saved"; exit 0' USR1
 touch "$NOTES/training"
 for _ in $(seq 1 "\${WORKER_SECONDS:-0}0"); do sleep 0.1; done
+save
 exit "\${WORKER_STATUS:-0}"
 `;
 const RAY_SUB = `# stands for ray.sub; reads DRIVER_COMMAND_FILE's sources
@@ -51,7 +56,8 @@ export function layOut(folder: string, changes: (plan: Plan) => Plan = (plan) =>
       ? { ...job, launch: { ...job.launch, env: { ...job.launch.env, UPLIFT_START_FROM: join(folder, "model") } } }
       : job,
   );
-  for (const [name, text] of Object.entries(renderFiles({ ...plan, jobs }, () => []))) write(join(runDir, name), text);
+  for (const [name, text] of Object.entries(renderFiles({ ...plan, jobs }, (_settings, _layout, { path }) => [path])))
+    write(join(runDir, name), text);
   for (const file of ["data/sft.jsonl", "data/rl-train.jsonl"]) write(join(runDir, file), "{}\n");
   write(join(folder, "model/config.json"), "{}");
   write(join(runDir, "checkpoints/sft-40/config.json"), "{}");
@@ -59,7 +65,7 @@ export function layOut(folder: string, changes: (plan: Plan) => Plan = (plan) =>
     write(join(folder, "bin", name), `#!/usr/bin/env bash\n${text}\n`, true);
   write(
     join(folder, "bin/python"),
-    '#!/usr/bin/env bash\nprintf "%s\\n" "$*" >"$NOTES/driver"\nexit "$WORKER_STATUS"\n',
+    `#!/usr/bin/env bash\nprintf "%s\\n" "$*" >"$NOTES/driver"\n${SAVE}\nexit "$WORKER_STATUS"\n`,
     true,
   );
   write(join(folder, "notes/worker.sh"), WORKER);
@@ -81,7 +87,9 @@ export function environment(
     },
     ...{ SLURM_JOB_ID: "17", SLURM_JOB_NODELIST: "node-[1-4]", SLURM_JOB_NUM_NODES: stage === "sft" ? "2" : "4" },
     ...{ WANDB_API_KEY: "not-a-key", GPUS_HERE: "8", GPU_HERE: "H100 80GB HBM3", SHM_HERE: "512", EFA_HERE: "32" },
-    ...{ LOST_HOST: "-", LOOP_HOST: "-", WORKER_STATUS: "0" },
+    ...{ LOST_HOST: "-", LOOP_HOST: "-", WORKER_STATUS: "0", REQUEUE_STATUS: "0" },
+    // The last step's checkpoint, as each trainer names it.
+    SAVES: stage === "sft" ? "sft/epoch_1_step_39" : "rl/step_40",
     ...changes,
   };
 }

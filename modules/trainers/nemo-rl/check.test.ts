@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Issue } from "../../../schemas/error.ts";
 import { MODELS } from "../../../schemas/model.ts";
-import { checkNemoRl } from "./check.ts";
+import { checkNemoRl, nemoRlFindings } from "./check.ts";
 import { AS_SFT, changed, contextOf, GONE, stageInput, type Variation } from "./fixture.ts";
 import { isMapping } from "./paths.ts";
 import { renderNemoRl } from "./render.ts";
@@ -10,7 +10,13 @@ import { renderNemoRl } from "./render.ts";
 /** The mistakes of the reference case with some values changed. */
 function mistakes(changes: Readonly<Record<string, unknown>>, variation: Variation = {}): Issue[] {
   const input = stageInput(variation);
-  return checkNemoRl(changed(renderNemoRl(input), changes), contextOf(input));
+  return nemoRlFindings(changed(renderNemoRl(input), changes), contextOf(input));
+}
+
+/** What planning says of a recipe whose rl block has these fields. */
+function planned(rl: Variation["rl"], variation: Variation = {}): Issue[] {
+  const input = stageInput({ ...variation, ...(rl === undefined ? {} : { rl }) });
+  return checkNemoRl(renderNemoRl(input), contextOf(input));
 }
 
 /** Code and path of each. */
@@ -23,7 +29,7 @@ test("a misspelt key is refused at every level, with what was meant", () => {
   expect(issues).toHaveLength(1);
   expect(issues[0]).toMatchObject({
     code: "nemo-rl-unknown-key",
-    path: "recipes/github-rl.ts: policy.megatron_cfg.optimizer.wieght_decay",
+    path: "policy.megatron_cfg.optimizer.wieght_decay",
     asked: '"wieght_decay" is set to 0.1',
     found: "NeMo-RL v0.7.0 has no such key at policy.megatron_cfg.optimizer; its loader would ignore it",
     todo: 'did you mean "weight_decay"?',
@@ -49,7 +55,7 @@ test("any unknown key anywhere is refused, except in the sections that are free"
   expect(closed.length).toBeGreaterThan(30);
   for (const path of closed) {
     const key = path === "" ? "zzz_unknown" : `${path}.zzz_unknown`;
-    expect(told(mistakes({ [key]: 1 })).map((line) => line.split(": ")[1])).toEqual([key]);
+    expect(told(mistakes({ [key]: 1 })).map((line) => line.split(" ")[1])).toEqual([key]);
   }
   for (const path of free) {
     // An override of the model's config that only training reads is told of by the rule yarn-exports, if it is YaRN's.
@@ -87,7 +93,7 @@ test.each<[string, unknown, string]>([
   // tp4-mbs and others may speak of the same value in other words; here only the value itself counts.
   const found = mistakes({ [path]: value }).filter(({ code }) => code === "nemo-rl-bad-value");
   expect(found).toHaveLength(1);
-  expect(found[0]).toMatchObject({ path: `recipes/github-rl.ts: ${path}`, allowed });
+  expect(found[0]).toMatchObject({ path: `${path}`, allowed });
 });
 
 test("an interpolated number is refused: nobody could check it before the job starts", () => {
@@ -103,36 +109,62 @@ test("every key that the types require is missed when it is gone", () => {
     "loss_fn",
     "cluster.num_nodes",
   ])
-    expect(told(mistakes({ [path]: GONE }))).toContain(`nemo-rl-missing-key recipes/github-rl.ts: ${path}`);
+    expect(told(mistakes({ [path]: GONE }))).toContain(`nemo-rl-missing-key ${path}`);
   // A section that is switched off needs nothing but its switch.
   expect(mistakes({ "policy.dynamic_batching": { enabled: false } })).toEqual([]);
   expect(told(mistakes({ "policy.dynamic_batching": {} }))).toEqual([
-    "nemo-rl-missing-key recipes/github-rl.ts: policy.dynamic_batching.enabled",
+    "nemo-rl-missing-key policy.dynamic_batching.enabled",
   ]);
 });
 
-test("all mistakes are told at once", () => {
+test("all mistakes are told at once, each where the recipe says it", () => {
   const overrides = {
     policy: { precison: "bfloat16", make_sequence_length_divisible_by: 8 },
     grpo: { num_prompts_per_step: 0 },
+    checkpointing: null,
+    loss_fn: { ratio_clip_c: "big" },
   };
-  expect(told(mistakes({}, { rl: { overrides } }))).toEqual([
-    "nemo-rl-bad-value recipes/github-rl.ts: grpo.num_prompts_per_step",
-    "nemo-rl-unknown-key recipes/github-rl.ts: policy.precison",
-    "nemo-rl-constraint recipes/github-rl.ts: policy.make_sequence_length_divisible_by",
+  expect(told(planned({ overrides, warmupSteps: 40 })).sort()).toEqual([
+    "nemo-rl-bad-value rl.overrides.checkpointing",
+    "nemo-rl-bad-value rl.overrides.loss_fn.ratio_clip_c",
+    ...["nemo-rl-constraint rl.overrides.checkpointing"],
+    "nemo-rl-constraint rl.overrides.policy.make_sequence_length_divisible_by",
+    "nemo-rl-inconsistent rl.warmupSteps",
+    "nemo-rl-override-owned rl.overrides.checkpointing",
+    "nemo-rl-override-owned rl.overrides.grpo.num_prompts_per_step",
+    "nemo-rl-override-owned rl.overrides.policy.make_sequence_length_divisible_by",
+    "nemo-rl-unknown-key rl.overrides.policy.precison",
+  ]);
+});
+
+test("a mistake that a field of the recipe makes bears the field, and names the trainer's key beside it", () => {
+  expect(planned({ warmupSteps: 40 })).toMatchObject([
+    {
+      code: "nemo-rl-inconsistent",
+      path: "rl.warmupSteps",
+      asked: "the learning rate is to rise for 40 steps (policy.megatron_cfg.scheduler.lr_warmup_iters)",
+    },
+  ]);
+  // Degrees that the plan chose by itself are no field of the recipe's.
+  const input = stageInput();
+  const config = changed(renderNemoRl(input), { "policy.megatron_cfg.pipeline_model_parallel_size": 3 });
+  expect(told(checkNemoRl(config, contextOf(input)))).toEqual(["nemo-rl-constraint rl"]);
+  const parallelism = { tensorParallel: 4 };
+  expect(told(checkNemoRl(config, contextOf(stageInput({ rl: { parallelism } }))))).toEqual([
+    "nemo-rl-constraint rl.parallelism.tensorParallel",
   ]);
 });
 
 test("a rule with more to say replaces the schema's word on the same key", () => {
   expect(told(mistakes({ "policy.megatron_cfg.recompute_granularity": "none" }))).toEqual([
-    "nemo-rl-constraint recipes/github-rl.ts: policy.megatron_cfg.recompute_granularity",
+    "nemo-rl-constraint policy.megatron_cfg.recompute_granularity",
   ]);
 });
 
 test("an fp8 cache is refused with Gym, whose engine is asynchronous", () => {
   const { generation } = stageInput().layout as Extract<ReturnType<typeof stageInput>["layout"], { kind: "rl" }>;
   const issues = mistakes({}, { layout: { generation: { ...generation, kvCacheDtype: "fp8" } } });
-  expect(told(issues)).toEqual(["nemo-rl-constraint recipes/github-rl.ts: policy.generation.vllm_cfg.kv_cache_dtype"]);
+  expect(told(issues)).toEqual(["nemo-rl-constraint policy.generation.vllm_cfg.kv_cache_dtype"]);
 });
 
 test("YaRN on a model whose rotary base nobody knows asks for rope.theta", () => {
@@ -147,7 +179,7 @@ test("an SFT configuration is checked as one, in both versions", () => {
   expect(mistakes({ ...AS_SFT, "policy.megatron_cfg.use_linear_ce_fusion_loss": false }, base)).toEqual([]);
   expect(mistakes(AS_SFT, { ...base, dialect: "main" })).toEqual([]);
   expect(told(mistakes({ ...AS_SFT, grpo: {} }, { ...base, dialect: "main" }))).toEqual([
-    "nemo-rl-unknown-key recipes/github-rl.ts: grpo",
+    "nemo-rl-unknown-key grpo",
   ]);
 });
 

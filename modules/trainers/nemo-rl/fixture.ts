@@ -107,6 +107,7 @@ export function stageInput(variation: Variation = {}): StageInput {
         kvCacheDtype: "auto",
         concurrentSequences: 26,
       },
+      packing: true,
       sequenceDivisor: 2 * contextParallel * 4,
       logprobChunkTokens: 2048,
       ...variation.layout,
@@ -121,9 +122,9 @@ export function stageInput(variation: Variation = {}): StageInput {
 export function contextOf(input: StageInput): CheckContext {
   return {
     dialect: input.target.nemoRl,
-    where: "recipes/github-rl.ts",
     world: { nodes: input.layout.nodes, gpusPerNode: input.layout.gpusPerNode },
     model: input.model,
+    recipe: input.recipe,
     env: { TORCH_CUDA_ARCH_LIST: "9.0" },
   };
 }

@@ -80,7 +80,8 @@ function scheduler(rl: Rl): Record<string, unknown> {
     lr_decay_style: rl.schedule,
     lr_decay_iters: rl.steps,
     lr_warmup_iters: rl.warmupSteps,
-    lr_warmup_init: 0,
+    // The first step trains at this rate, before the scheduler's first step; it rises by as much every step after.
+    lr_warmup_init: rl.learningRate / (rl.warmupSteps + 1),
   };
 }
 

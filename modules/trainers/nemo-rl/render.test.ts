@@ -15,6 +15,8 @@ function rendered(variation: Variation, paths: readonly string[]): Record<string
   return Object.fromEntries(paths.map((path) => [path, valueAt(config, path)]));
 }
 
+const LAYOUT = stageInput().layout as Extract<ReturnType<typeof stageInput>["layout"], { kind: "rl" }>;
+
 const MATRIX: Variation[] = (["v0.7.0", "main"] as const).flatMap((dialect) =>
   [true, false].flatMap((lora) =>
     (["colocated", "dedicated", "async"] as const).flatMap((placement) =>
@@ -63,6 +65,7 @@ describe("the reference case", () => {
       "policy.megatron_cfg.optimizer.min_lr": 1e-5,
       "policy.megatron_cfg.optimizer.clip_grad": 1,
       "policy.megatron_cfg.scheduler.lr_warmup_iters": 2,
+      "policy.megatron_cfg.scheduler.lr_warmup_init": 1e-5 / 3,
       "policy.megatron_cfg.scheduler.lr_decay_style": "constant",
       "loss_fn.ratio_clip_min": 0.2,
       "loss_fn.token_level_loss": true,
@@ -259,6 +262,43 @@ test("the trainer saves as long before the limit as the time-limit rule says", (
     }),
     { numRuns: 50 },
   );
+});
+
+test.each([0, 1, 5])("with %i steps of warm-up the first step trains, and each adds as much as the one before", (warmupSteps) => {
+  const config = renderNemoRl(stageInput({ rl: { warmupSteps, learningRate: 6e-6 } }));
+  const scheduler = valueAt(config, "policy.megatron_cfg.scheduler") as { lr_warmup_init: number; lr_warmup_iters: number };
+  // Megatron's OptimizerParamScheduler: step k + 1 trains at the rate of k steps done.
+  const rate = (done: number): number =>
+    scheduler.lr_warmup_iters > 0 && done <= scheduler.lr_warmup_iters
+      ? scheduler.lr_warmup_init + ((6e-6 - scheduler.lr_warmup_init) * done) / scheduler.lr_warmup_iters
+      : 6e-6;
+  for (let done = 0; done <= warmupSteps; done += 1)
+    expect(rate(done)).toBeCloseTo((6e-6 * (done + 1)) / (warmupSteps + 1), 15);
+  expect(scheduler.lr_warmup_init).toBeGreaterThan(0);
+});
+
+test("sequences are packed where the layout says so, and long ones may not be left unpacked by anyone", () => {
+  const path = "policy.sequence_packing.enabled";
+  for (const dialect of ["v0.7.0", "main"] as const) {
+    const layout = { train: { ...LAYOUT.train, contextParallel: 1, dataParallel: 4 }, sequenceDivisor: 8 };
+    const packed = stageInput({ dialect, layout });
+    expect(valueAt(renderNemoRl(packed), path)).toBe(true);
+    expect(checkNemoRl(renderNemoRl(packed), contextOf(packed))).toEqual([]);
+
+    const unpacked = stageInput({ dialect, layout: { ...layout, packing: false } });
+    expect(valueAt(renderNemoRl(unpacked), "policy.sequence_packing")).toEqual({ enabled: false });
+    // 9 × 131,072² bytes.
+    expect(checkNemoRl(renderNemoRl(unpacked), contextOf(unpacked))).toMatchObject([
+      { code: "nemo-rl-inconsistent", path: "rl", found: expect.stringContaining("144.0 GiB") },
+    ]);
+
+    const overrides = { policy: { sequence_packing: { enabled: false } } };
+    const overridden = stageInput({ dialect, layout, rl: { overrides } });
+    expect(checkNemoRl(renderNemoRl(overridden), contextOf(overridden)).map(({ code, path }) => [code, path])).toEqual([
+      ["nemo-rl-inconsistent", `rl.overrides.${path}`],
+      ["nemo-rl-override-owned", `rl.overrides.${path}`],
+    ]);
+  }
 });
 
 test("the recipe's overrides win, and leave their neighbours alone", () => {

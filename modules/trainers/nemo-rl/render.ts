@@ -128,8 +128,6 @@ function policy(input: StageInput, layout: RlLayout, dialect: Dialect): Record<s
   const { rl, rope } = recipe;
   const overrides = rope === undefined ? {} : ropeOverrides(rope, model);
   const startFrom = configPath(input.startFrom);
-  // With context parallelism sequences have to be packed; without it Qwen3.5's recipes leave packing off.
-  const packs = layout.train.contextParallel > 1 || model.family !== "qwen3.5";
   return {
     model_name: startFrom,
     tokenizer: { name: startFrom, chat_template_kwargs: null },
@@ -151,7 +149,7 @@ function policy(input: StageInput, layout: RlLayout, dialect: Dialect): Record<s
     megatron_cfg: megatronConfig({ rl, model, train: layout.train, contextTokens, dialect }),
     draft: { enabled: false },
     dynamic_batching: { enabled: false },
-    sequence_packing: packs
+    sequence_packing: layout.packing
       ? {
           enabled: true,
           train_mb_tokens: contextTokens,

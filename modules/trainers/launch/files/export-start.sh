@@ -5,7 +5,7 @@ if [[ -f "$out/uplift-manifest.json" ]]; then
   exit 0
 fi
 [[ ! -e "$out" ]] || fail "$out exists without uplift-manifest.json, so this job did not make it: move it away"
-[[ -f "$start_from/config.json" ]] || fail "no model in $start_from: config.json is missing"
+check_model "$start_from" "$revision"
 [[ -f "$RUN_DIR/slurm/finish_checkpoint.py" ]] || fail "$RUN_DIR/slurm/finish_checkpoint.py is missing: uplift plan --out writes it"
 
 # Neither trainer nor converter looks whose checkpoint it is (RL#415).

@@ -14,4 +14,6 @@ srun --nodes=1 --ntasks=1 --container-image="$container" --no-container-mount-ho
   >"$ray_sub.new" || fail "cannot read $workdir/ray.sub out of $container"
 if ! bash -n "$ray_sub.new" || ! grep -q DRIVER_COMMAND_FILE "$ray_sub.new"; then fail "$ray_sub.new is no ray.sub"; fi
 mv "$ray_sub.new" "$ray_sub"
-exec bash "$ray_sub"
+status=0
+bash "$ray_sub" || status=$?
+echo "uplift: $UPLIFT_JOB_KEY: ray.sub ended with $status"

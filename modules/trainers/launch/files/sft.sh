@@ -10,7 +10,8 @@ forward_signal() {
   for process in /proc/[0-9]*; do
     line="$(tr '\0' ' ' 2>/dev/null <"$process/cmdline" || true)"
     [[ "$line" == *nemo_automodel.cli.app* && "$line" != *torchrun* ]] || continue
-    tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -qxF "UPLIFT_JOB_KEY=$UPLIFT_JOB_KEY" || continue
+    # Not grep -q: it would end the pipe early, which pipefail takes for a failure.
+    tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -xF "UPLIFT_JOB_KEY=$UPLIFT_JOB_KEY" >/dev/null || continue
     kill -USR1 "${process#/proc/}" || true
   done
 }
@@ -30,4 +31,3 @@ while true; do
   signalled=0
 done
 echo "uplift: $UPLIFT_JOB_KEY: srun ended with $status"
-exit "$status"

@@ -5,10 +5,10 @@ found="$(sha256sum <"$config" | cut -d ' ' -f 1)"
 for file in "${needed[@]}"; do
   [[ -s "$RUN_DIR/$file" ]] || fail "$RUN_DIR/$file is missing or empty"
 done
-[[ -f "$start_from/config.json" ]] || fail "no model in $start_from: config.json is missing"
+check_model "$start_from" "$revision"
+
 
 # Neither trainer looks whose checkpoints it goes on from (RL#415).
-trainer="$RUN_DIR/trainer/$job"
 mkdir -p "$trainer"
 if [[ -s "$trainer/config.sha256" ]]; then
   found="$(cat "$trainer/config.sha256")"
@@ -43,7 +43,9 @@ printf '{"key":"%s","slurmJobId":"%s","restart":%s,"startedAt":"%s"}\n' "$UPLIFT
   "${SLURM_RESTART_COUNT:-0}" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >>"$logs/starts.jsonl"
 log="$logs/batch-${SLURM_JOB_ID:-0}.log"
 echo "uplift: $UPLIFT_JOB_KEY: all start checks passed; goes on in $log"
-exec >>"$log" 2>&1
+step_before="$(newest_step)"
+# Slurm's output stays open as 3 for the one sentence at the end.
+exec 3>&2 >>"$log" 2>&1
 
 # The image as a file, if it was imported to shared storage: every node then maps one file.
 if [[ -n "$squash_file" && -r "$squash_file" ]]; then container="$squash_file"; fi

@@ -8,6 +8,9 @@ const both = ["grpo", "sft"] as const;
 const grpo = ["grpo"] as const;
 const M = "policy.megatron_cfg";
 
+/** From here on an unpacked sequence's mask takes more than half a GiB; the only unpacked runs known have 4096 tokens. */
+const UNPACKED_TOKENS = 8192;
+
 /** Rules of ours. */
 export const OUR_RULES: readonly Rule[] = [
   {
@@ -73,6 +76,24 @@ export const OUR_RULES: readonly Rule[] = [
         found: `a sequence of ${length} tokens, padded to a multiple of ${divisor}, has ${padded}`,
         allowed: `${padded} and more`,
         todo: `set it to ${padded}, or choose a context that is a multiple of ${divisor}`,
+      };
+    },
+  },
+  {
+    id: "mask-is-small",
+    applies: both,
+    source: "nemo_rl/models/megatron/data.py:597; megatron/training/utils/common_utils.py:413",
+    check: (config) => {
+      const length = config.number("policy.max_total_sequence_length");
+      if (!config.isMegatron || config.packs || length === null || length <= UNPACKED_TOKENS) return null;
+      // Ones and their lower triangle in float32, alive together, and what is compared of them, one byte each.
+      const gib = (9 * length ** 2) / 2 ** 30;
+      return {
+        path: "policy.sequence_packing.enabled",
+        asked: `sequences of up to ${length} tokens, not packed`,
+        found: `Megatron then builds a mask of ${length} × ${length} on each GPU: ${gib.toFixed(1)} GiB`,
+        allowed: `true, or a context of at most ${UNPACKED_TOKENS} tokens`,
+        todo: "leave packing on",
       };
     },
   },

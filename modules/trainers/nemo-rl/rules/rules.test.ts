@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { checkNemoRl } from "../check.ts";
+import { nemoRlFindings } from "../check.ts";
 import { AS_SFT, changed, contextOf, GONE, ON_DTENSOR, stageInput, type Variation } from "../fixture.ts";
 import { renderNemoRl } from "../render.ts";
 import { NEMO_RULES, RULES } from "./index.ts";
@@ -59,6 +59,8 @@ const qwen3 = { model: "Qwen/Qwen3-32B" } as const;
 const main = { dialect: "main" } as const;
 const shared = { placement: "colocated" } as const;
 const asynchronous = { placement: "async" } as const;
+/** Unpacked sequences of which a mask is no trouble. */
+const short = { "policy.max_total_sequence_length": 8192 };
 const noGym = { "env.should_use_nemo_gym": false };
 const split = { "policy.dtensor_cfg.context_parallel_size": 2 };
 const megatronSft = { ...AS_SFT, "policy.megatron_cfg.use_linear_ce_fusion_loss": false };
@@ -78,6 +80,7 @@ const CASES: Readonly<Record<string, Case>> = {
   "dynamic-pp1": {
     base: {
       "policy.megatron_cfg.context_parallel_size": 1,
+      ...short,
       "policy.sequence_packing": { enabled: false },
       "policy.dynamic_batching": DYNAMIC,
     },
@@ -124,7 +127,7 @@ const CASES: Readonly<Record<string, Case>> = {
     base: { ...ON_DTENSOR, "policy.sequence_packing": PACKING },
     change: { "policy.dtensor_cfg.automodel_kwargs": { attn_implementation: "sdpa" } },
   },
-  "mg-cp-needs-pack": { change: { "policy.sequence_packing": { enabled: false } } },
+  "mg-cp-needs-pack": { base: short, change: { "policy.sequence_packing": { enabled: false } } },
   "mg-pad-factor": { change: { "policy.make_sequence_length_divisible_by": 8 } },
   "mg-chunk-defer": { change: { "policy.megatron_cfg.defer_fp32_logits": false } },
   "mg-fused-no-pack": {
@@ -237,7 +240,11 @@ const MORE: readonly (readonly [id: string, given: Case])[] = [
     "mg-fused-no-pack",
     {
       from: main,
-      base: { "policy.megatron_cfg.context_parallel_size": 1, "policy.sequence_packing": { enabled: false } },
+      base: {
+        ...short,
+        "policy.megatron_cfg.context_parallel_size": 1,
+        "policy.sequence_packing": { enabled: false },
+      },
       change: {
         "policy.megatron_cfg.use_fused_linear_logprobs": true,
         "policy.generation.top_p": 0.9,
@@ -301,6 +308,14 @@ const OUR_CASES: Readonly<Record<string, Case>> = {
   "cluster-is-world": { nodes: 4 },
   "lengths-nest": { change: { "policy.generation.vllm_cfg.max_model_len": 131_071 } },
   "longest-fits-a-pack": { change: { "policy.sequence_packing.train_mb_tokens": 65_536 } },
+  "mask-is-small": {
+    base: {
+      ...short,
+      "policy.megatron_cfg.context_parallel_size": 1,
+      "policy.sequence_packing": { enabled: false },
+    },
+    change: { "policy.max_total_sequence_length": 8224 },
+  },
   "batch-divides": {
     base: { "policy.megatron_cfg.context_parallel_size": 2, "policy.make_sequence_length_divisible_by": 16 },
     change: {
@@ -333,7 +348,7 @@ const OUR_CASES: Readonly<Record<string, Case>> = {
 
 function issuesOf({ from, base, change, env, nodes }: Case): {
   before: unknown[];
-  after: ReturnType<typeof checkNemoRl>;
+  after: ReturnType<typeof nemoRlFindings>;
 } {
   const input = stageInput(from);
   const context = contextOf(input);
@@ -341,8 +356,8 @@ function issuesOf({ from, base, change, env, nodes }: Case): {
   const world = { ...context.world, ...(nodes === undefined || change === undefined ? {} : { nodes }) };
   const broken = changed(valid, change ?? {});
   return {
-    before: checkNemoRl(valid, { ...context, world }),
-    after: checkNemoRl(broken, {
+    before: nemoRlFindings(valid, { ...context, world }),
+    after: nemoRlFindings(broken, {
       ...context,
       world: { ...world, nodes: nodes ?? world.nodes },
       env: env ?? context.env,

@@ -1,6 +1,7 @@
 /**
- * Recipe schema: a value → every way in which it is no recipe, by ajv against schemas/generated/recipe.schema.json.
- * Of a union, only the branch whose kind matches is reported. Reads that file once; values are not changed.
+ * Written schema: what a person wrote → every way in which it is no recipe or target, by ajv against the JSON Schema in
+ * schemas/generated. Of a union, only the branch whose kind matches is reported. Reads that file once; values are not
+ * changed.
  */
 import { readFileSync } from "node:fs";
 import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
@@ -24,18 +25,30 @@ interface Schema {
   readonly enum?: readonly unknown[];
   readonly exclusiveMinimum?: number;
   readonly minimum?: number;
+  readonly format?: string;
 }
 
 type Validate = ReturnType<Ajv2020["compile"]>;
-let compiled: { validate: Validate; schema: Schema } | undefined;
+interface Compiled {
+  readonly validate: Validate;
+  readonly schema: Schema;
+}
+const compiled = new Map<string, Compiled>();
 
-function recipeSchema(): { validate: Validate; schema: Schema } {
-  if (compiled) return compiled;
-  const text = readFileSync(new URL("../../schemas/generated/recipe.schema.json", import.meta.url), "utf8");
+/** What people write. */
+export type Written = "recipe" | "target";
+
+function schemaOf(noun: Written): Compiled {
+  const known = compiled.get(noun);
+  if (known) return known;
+  const text = readFileSync(new URL(`../../schemas/generated/${noun}.schema.json`, import.meta.url), "utf8");
   const schema = withDiscriminators(JSON.parse(text)) as Schema & object;
   const ajv = new Ajv2020({ allErrors: true, verbose: true, discriminator: true, strict: true, strictRequired: false });
-  compiled = { validate: ajv.compile(schema), schema };
-  return compiled;
+  // Dates and addresses are Zod's to check, when the rest is right.
+  for (const format of ["date-time", "uri", "starts_with"]) ajv.addFormat(format, true);
+  const made = { validate: ajv.compile(schema), schema };
+  compiled.set(noun, made);
+  return made;
 }
 
 /** Tells ajv by which field a union's branches are told apart: JSON Schema itself has no word for it. */
@@ -53,9 +66,9 @@ function tagOf({ oneOf = [] }: Schema): string | undefined {
   return Object.keys(first ?? {}).find((name) => [first, ...others].every((one) => one?.[name]?.const !== undefined));
 }
 
-/** Every mistake of a value, by where it stands in the schema; empty where it is a recipe. */
-export function checkRecipeSchema(value: unknown): SchemaMistake[] {
-  const { validate, schema } = recipeSchema();
+/** Every mistake of a value, by where it stands in the schema; empty where it is what it should be. */
+export function checkSchema(noun: Written, value: unknown): SchemaMistake[] {
+  const { validate, schema } = schemaOf(noun);
   if (validate(value)) return [];
   const errors = validate.errors ?? [];
   const unions = errors.filter(({ keyword }) => keyword === "anyOf" || keyword === "oneOf");
@@ -119,7 +132,13 @@ function mistakeOf(error: ErrorObject, root: Schema, value: unknown): SchemaMist
 }
 
 function invalid(asked: string, found: string, allowed: string): SchemaMistake["issue"] {
-  return { code: "recipe-invalid", asked, found, allowed, todo: "correct this field; schemas/recipe.ts documents it" };
+  return {
+    code: "recipe-invalid",
+    asked,
+    found,
+    allowed,
+    todo: "correct this field; its page in docs/ says what it takes",
+  };
 }
 
 function unknownField(
@@ -155,7 +174,7 @@ function unknownField(
 /** What a field is called in a sentence. */
 function nameOf(path: readonly string[]): string {
   const last = path.at(-1);
-  return last === undefined ? "the recipe" : /^[0-9]+$/.test(last) ? path.slice(-2).join(".") : last;
+  return last === undefined ? "the file" : /^[0-9]+$/.test(last) ? path.slice(-2).join(".") : last;
 }
 
 /** The unions a field may be described by. */
@@ -201,6 +220,7 @@ function describeError({ keyword, params }: ErrorObject, schema: Schema): string
     case "minItems":
       return `at least ${params.limit} of them`;
     case "pattern":
+      if (schema.format === "date-time") return "a date and time such as 2026-12-01T11:30:00Z";
       return `text of the form ${params.pattern}`;
     default:
       return describeSchema(schema);
