@@ -12,7 +12,7 @@ export const StageCost = z.strictObject({
   stage: z.enum(["sft", "rl", "export", "evaluation"]),
   nodes: z.number().int(),
   gpus: z.number().int(),
-  /** Seconds of one optimiser step; of one attempt for evaluation. */
+  /** Seconds of one optimiser step; of one checkpoint for export, of one attempt for evaluation. */
   stepSeconds: Range,
   hours: Range,
   gpuHours: Range,

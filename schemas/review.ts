@@ -25,15 +25,27 @@ export const ReviewSection = z.enum([
 ]);
 export type ReviewSection = z.infer<typeof ReviewSection>;
 
+/** What a line is to a reviewer. */
+export const ReviewLineRole = z.enum([
+  /** Makes rows incomparable with earlier ones. */
+  "measurement",
+  /** Chosen by whoever edits a recipe or a target. */
+  "setting",
+  /** Follows from something else. */
+  "consequence",
+]);
+export type ReviewLineRole = z.infer<typeof ReviewLineRole>;
+
 /** One thing that changed. */
 export const ReviewLine = z.strictObject({
   section: ReviewSection,
+  role: ReviewLineRole,
   /** e.g. "context", "SFT learning rate", or a path of the plan that no sentence covers. */
   subject: z.string(),
   /** Null where the side has no such thing. */
   before: z.string().nullable(),
   after: z.string().nullable(),
-  /** The whole line: "context 128k → 256k". */
+  /** The line: "context 128k → 256k". Whole but for long arithmetic, of which it shows where the sides differ. */
   text: z.string(),
   /** Fields of the plan whose change this line tells; empty for what is worked out from others. */
   paths: z.array(z.string()),
@@ -85,6 +97,10 @@ export const RecipeReview = z.strictObject({
   cause: z.enum(["recipe", "shared-code"]).nullable(),
   /** The leading change with its consequences, on one line. */
   headline: z.string(),
+  /** Parts of the headline behind the leading change: what follows from it, beside money … */
+  consequences: z.array(z.string()),
+  /** … and what else a reviewer should know: tasks that fit, warnings, checkpoints. */
+  remarks: z.array(z.string()),
   lines: z.array(ReviewLine),
   /** Null where there are not two plans to compare. */
   comparability: ReviewComparability.nullable(),
@@ -104,6 +120,8 @@ export type RecipeReview = z.infer<typeof RecipeReview>;
 export const ReviewIsolation = z.strictObject({
   /** e.g. "bubblewrap: no network, …"; how each of them is kept away. */
   how: z.string(),
+  /** What its code could read, beside the machine's own programs, e.g. "its side's files". */
+  reads: z.array(z.string()),
   network: z.boolean(),
   files: z.boolean(),
   secrets: z.boolean(),
@@ -112,10 +130,15 @@ export const ReviewIsolation = z.strictObject({
 });
 export type ReviewIsolation = z.infer<typeof ReviewIsolation>;
 
-const Judged = z.array(z.strictObject({ recipe: z.string(), condition: z.string(), text: z.string() }));
+const Judged = z.array(
+  // Null: the review as a whole.
+  z.strictObject({ recipe: z.string().nullable(), condition: z.string(), text: z.string() }),
+);
 
 /** What `--fail-on` says. */
 export const ReviewVerdict = z.strictObject({
+  /** What was looked at, as written. */
+  conditions: z.array(z.string()),
   failed: Judged,
   /** Conditions that could not be looked at, and why: they let the change pass. */
   unchecked: Judged,

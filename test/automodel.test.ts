@@ -8,9 +8,10 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
+import { automodelFindings } from "../modules/trainers/automodel/check.ts";
 import { type Config, deepMerge, valueAt } from "../modules/trainers/automodel/config-path.ts";
 import { type StageChanges, stageInput } from "../modules/trainers/automodel/fixture.ts";
-import { checkAutomodel, renderAutomodel } from "../modules/trainers/automodel/index.ts";
+import { renderAutomodel } from "../modules/trainers/automodel/index.ts";
 
 const PROJECT_DIR = join(import.meta.dirname, "..");
 const TOOLS = join(PROJECT_DIR, "tools/automodel");
@@ -72,7 +73,7 @@ const stages: Readonly<Record<string, StageChanges>> = {
 
 const rendered = (changes: StageChanges): Config => renderAutomodel(stageInput(changes));
 const issuesOf = (config: Config): string[] =>
-  checkAutomodel(config, { where: "r.ts", world: 8, model: stageInput().model }).map(({ code }) => code);
+  automodelFindings(config, { world: 8, model: stageInput().model }).map(({ code }) => code);
 
 describe("the real loader of Automodel 0.7.0", () => {
   it("accepts every rendered configuration and reads from it what was meant", async () => {
@@ -89,7 +90,10 @@ describe("the real loader of Automodel 0.7.0", () => {
       expect(built(name)).toMatchObject({
         recipe: "nemo_automodel.recipes.llm.train_ft.TrainFinetuneRecipeForNextTokenPrediction",
         step_scheduler: { max_steps: 20, num_epochs: null, ckpt_every_steps: 10, preemption_signal: "SIGUSR1" },
-        lr_scheduler: { lr_decay_style: recipe.sft.schedule, lr_warmup_steps: recipe.sft.warmupSteps, min_lr: 0 },
+        lr_scheduler: {
+          ...{ lr_decay_style: recipe.sft.schedule, lr_warmup_steps: recipe.sft.warmupSteps, min_lr: 0 },
+          init_lr: recipe.sft.learningRate / (recipe.sft.warmupSteps + 1),
+        },
         // A rate of 5e-7 is text to YAML 1.1; the loader makes a number of it.
         optimizer: { kwargs: { lr: recipe.sft.learningRate, betas: [0.9, 0.95] } },
         checkpoint: {
@@ -125,6 +129,36 @@ describe("the real loader of Automodel 0.7.0", () => {
     });
     expect(valueAt(built("lora-cp1"), "dataloader.collate_fn")).toBe("default_collater");
     expect(valueAt(built("full-pp2"), "distributed.pipeline_config")).toMatchObject({ pp_microbatch_size: 1 });
+  });
+
+  it("trains at a rate above 0 from the first step on: step k of W of warm-up at k / (W + 1) of the peak", async () => {
+    const program = [
+      "import json, sys, types, stand_ins",
+      "stand_ins.install()",
+      "from nemo_automodel.components.optim.scheduler import OptimizerParamScheduler",
+      "asked = json.loads(sys.argv[1])",
+      'optimizer = types.SimpleNamespace(param_groups=[{"lr": asked["max_lr"], "weight_decay": 0}])',
+      "weight_decay = dict(start_wd=0, end_wd=0, wd_incr_steps=0, wd_incr_style='constant')",
+      "scheduler = OptimizerParamScheduler(optimizer, **asked, **weight_decay)",
+      "rates = []",
+      "for _ in range(asked['lr_decay_steps']):",
+      "    rates.append(optimizer.param_groups[0]['lr'])",
+      "    scheduler.step(1)",
+      "print(json.dumps(rates))",
+    ].join("\n");
+    const ratesOf = async (sft: StageChanges["sft"]): Promise<number[]> => {
+      const asked = JSON.stringify(rendered({ sft }).lr_scheduler);
+      const { stdout } = await execa(python, ["-c", program, asked], {
+        env: { NO_VCS_VERSION: "1", PYTHONDONTWRITEBYTECODE: "1", PYTHONPATH: TOOLS },
+      });
+      return JSON.parse(stdout) as number[];
+    };
+    const rates = await ratesOf({ schedule: "constant", warmupSteps: 3, learningRate: 4e-5 });
+    expect(rates).toHaveLength(20);
+    for (const [index, rate] of rates.entries()) expect(rate).toBeCloseTo(Math.min(index + 1, 4) * 1e-5, 12);
+    const falling = await ratesOf({ schedule: "cosine", warmupSteps: 0, learningRate: 4e-5 });
+    expect(falling[0]).toBe(4e-5);
+    expect(Math.min(...falling)).toBeGreaterThan(0);
   });
 
   const refused: Readonly<Record<string, Config>> = {

@@ -79,7 +79,7 @@ describe("uplift plan", () => {
     const file = await recipe("unknown.ts", "export default { ...smoke, sft: { ...smoke.sft, lr: 1 } };");
     const { exitCode, stderr } = await uplift(["plan", file]);
     expect(exitCode).toBe(1);
-    expect(stderr).toContain('sft: the field "lr" is set');
+    expect(stderr).toContain('sft.lr: the field "lr" is set');
     expect(stderr).not.toContain("    at ");
   });
 

@@ -79,10 +79,10 @@ describe("uplift diff", () => {
     expect(review.sharedFiles).toEqual(["recipes/quickstart-preset.ts"]);
     const [own, , shared] = review.recipes;
     expect(own?.headline).toMatch(
-      /^RL steps 30 → 40, checkpoints reported rl 30 → rl 40, attempts a held-out task 8 → 16/,
+      /^evaluation attempts a held-out task 8 → 16, RL steps 30 → 40, checkpoints reported rl 30 → rl 40/,
     );
     expect(shared?.headline).toBe(
-      "by shared code, attempts a held-out task 8 → 16; rows of this recipe can no longer be ranked with earlier ones: preset changed",
+      "by shared code, evaluation attempts a held-out task 8 → 16; rows of this recipe can no longer be ranked with earlier ones: preset changed",
     );
     expect(review.verdict?.failed.map(({ recipe, condition }) => [recipe, condition])).toEqual([
       ["quickstart-rl", "incomparable"],
@@ -116,6 +116,19 @@ describe("uplift diff", () => {
     await git("checkout", "-q", "--", ".");
     expect((await readdir(join(folder, "tmp"))).filter((name) => name.startsWith("uplift-diff-"))).toEqual([]);
     expect((await git("status", "--porcelain")).stdout).toBe("?? docs/new.md");
+  });
+
+  it("fails with a mistyped target, and with one that nothing can be planned for", async () => {
+    const gate = ["--fail-on", "cost>20%"];
+    const mistyped = await uplift("diff", "HEAD..", "recipes/smoke.ts", "--target", "aws-p5e", ...gate);
+    expect(mistyped.exitCode).toBe(1);
+    expect(mistyped.stderr).toMatch(/aws-p5e: .*\[target-missing\]/);
+    // Another platform than the recipe's: refused on both sides for the same reasons.
+    const other = await uplift("diff", "HEAD..", "recipes/smoke.ts", "--target", "aws-p5en", ...gate);
+    expect(other.stdout).toMatch(
+      /1 recipe refused as before[\s\S]*\n\ndoes not pass unfit: no recipe could be planned$/,
+    );
+    expect(other.exitCode).toBe(1);
   });
 
   it("gives its mistakes as every command does", async () => {

@@ -142,6 +142,7 @@ const TAKES_CODE: Readonly<Record<string, number>> = {
   // The mistakes of a YAML file: place, field, code.
   add: 2,
   refuse: 1,
+  ownedOverrides: 2,
 };
 
 function codesAt(node: ts.Node): string[] {

@@ -36,10 +36,11 @@ export interface PlannedRequests {
   readonly isolation: ReviewIsolation | null;
 }
 
-/** Plans them all; `onProgress` is told before each one. */
+/** Plans them all; `onProgress` is told before each one, `onAnswer` after; what it throws ends the work. */
 export async function planRequests(
   requests: readonly PlanRequest[],
   onProgress: (request: PlanRequest, number: number) => void,
+  onAnswer: (request: PlanRequest, side: Side) => void = () => {},
 ): Promise<PlannedRequests> {
   const sides: Side[] = [];
   const isolations: { isolation: Isolation; request: PlanRequest }[] = [];
@@ -50,6 +51,12 @@ export async function planRequests(
       onProgress(request, index + 1);
       const { side, isolation } = await planOne(request);
       sides[index] = side;
+      try {
+        onAnswer(request, side);
+      } catch (error) {
+        next = requests.length;
+        throw error;
+      }
       if (isolation !== null) isolations.push({ isolation, request });
     }
   };
@@ -128,6 +135,14 @@ function withoutFolder(issue: Issue, { folder }: PlanRequest): Issue {
   };
 }
 
+/** What a request's code may read beside its folder and the packages installed there: names of folders. */
+function beside({ folder, readable }: PlanRequest): string[] {
+  return readable
+    .filter((path) => !`${path}${sep}`.startsWith(`${folder}${sep}`))
+    .map((path) => basename(path))
+    .filter((name) => name !== "node_modules");
+}
+
 /** The least of what all runs were kept from. */
 function joined(all: readonly { isolation: Isolation; request: PlanRequest }[]): ReviewIsolation | null {
   const [first] = all;
@@ -136,12 +151,13 @@ function joined(all: readonly { isolation: Isolation; request: PlanRequest }[]):
   const notIsolated = all.flatMap(({ isolation, request }) =>
     isolation.notIsolated.map((text) => {
       // Where files were exported to differs each time and says nothing.
-      const named = text.replaceAll(request.folder, "the files of its side");
+      const named = text.replaceAll(request.folder, "its side's files");
       return request.readable.reduce((words, path) => words.replaceAll(path, basename(path)), named);
     }),
   );
   return {
     how: first.isolation.how,
+    reads: [...new Set(["its side's files", ...all.flatMap(({ request }) => beside(request))])],
     ...{ network: every("network"), files: every("files"), secrets: every("secrets") },
     notIsolated: [...new Set(notIsolated)],
   };

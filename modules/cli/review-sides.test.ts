@@ -21,7 +21,10 @@ const refuse = (code, path) => {
   console.log(JSON.stringify({ error: { issues: [{ code, path, ...words }] } }));
   process.exit(1);
 };
-if (!existsSync("stacks/targets/" + target + ".ts")) refuse("target-missing", target);
+const file = "stacks/targets/" + target + ".ts";
+if (!existsSync(file)) refuse("target-missing", target);
+if (readFileSync(file, "utf8") === "broken") refuse("file-does-not-load", target);
+if (readFileSync(file, "utf8") === "invalid") refuse("target-invalid", target + ": maxNodes");
 const text = readFileSync(recipe, "utf8");
 if (!text.includes("export default") && !recipe.endsWith(".yaml")) refuse("recipe-no-default-export", recipe);
 const says = JSON.parse(text.slice(text.indexOf("{"), text.lastIndexOf("}") + 1) || "{}");
@@ -153,11 +156,35 @@ describe("a review of a range", () => {
       ["recipes/new.ts", "added", null],
       ["recipes/b.yaml", "removed", null],
     ]);
-    const oldTarget = await review("HEAD..", { target: "new", recipes: ["recipes/a.ts"] });
-    expect(oldTarget.recipes[0]?.issues.before).toMatchObject([{ code: "target-missing", found: "recipes/a.ts" }]);
+    // The base has no such target: a note, and nothing to compare with.
+    expect(target.notes).toEqual([
+      expect.stringMatching(
+        /^HEAD \([0-9a-f]{12}\) cannot load the target new \(target-missing: .*\): every recipe counts as new$/,
+      ),
+    ]);
     await git("checkout", "-q", "--", ".");
     await rm(join(project, "recipes/new.ts"));
     await rm(join(project, "stacks/targets/new.ts"));
+  });
+
+  it("is refused where the head's code cannot load the target, whatever the base says", async () => {
+    const mistyped = review("HEAD~1..HEAD", { target: "labb" });
+    await expect(mistyped).rejects.toThrow(/^labb: .*\(HEAD \([0-9a-f]{12}\)\).*\[target-missing\]$/);
+    // It is told with the first answer, not after all of them.
+    expect(progress.filter((line) => line.startsWith("planning")).length).toBeLessThan(4);
+    // Both sides the same: they are planned once, and it is as wrong.
+    await expect(review("HEAD..HEAD", { target: "labb" })).rejects.toThrow(/\[target-missing\]/);
+    await rm(join(project, "stacks/targets/lab.ts"));
+    await expect(review("HEAD..")).rejects.toThrow(/\(working tree\).*\[target-missing\]/);
+    await write("stacks/targets/lab.ts", "broken");
+    await expect(review("HEAD..")).rejects.toThrow(/^lab: .*\(working tree\).*\[file-does-not-load\]$/);
+    await write("stacks/targets/lab.ts", "invalid");
+    await expect(review("HEAD..")).rejects.toThrow(/^lab: maxNodes.*\[target-invalid\]/);
+    await git("checkout", "-q", "--", ".");
+    const files = [join(project, "recipes/a.ts"), join(project, "recipes/a.ts")] as const;
+    const request = { projectDir: project, recipes: [], target: "labb", progress: () => {} };
+    await expect(reviewFiles(files, request)).rejects.toThrow(/\[target-missing\]/);
+    expect(await leftFolders()).toEqual([]);
   });
 
   it("refuses a recipe that neither side has, and leaves no folder behind", async () => {

@@ -7,9 +7,9 @@ import { lstat, mkdtemp, readFile, realpath, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { UserError } from "../../schemas/error.ts";
+import { type Issue, UserError } from "../../schemas/error.ts";
 import type { LeaderboardFacts, Review } from "../../schemas/review.ts";
-import { reviewPlans, type Side } from "../review/index.ts";
+import { reviewPlans, reviewRecipes, type Side } from "../review/index.ts";
 import { GitTrees, type ProjectTree, type RefRange } from "./git-trees.ts";
 import { type PlannedRequests, type PlanRequest, planRequests } from "./planned-sides.ts";
 
@@ -59,9 +59,11 @@ export async function reviewRange(range: RefRange, request: ReviewRequest): Prom
     const isLeftOut = (one: (typeof reviewed)[number]) =>
       !named.has(one.recipe.path) && [one.base, one.head].every((side) => side.kind === "absent" || isNoRecipe(side));
     const leftOut = reviewed.filter(isLeftOut).map(({ recipe }) => recipe.path);
-    const reviews = reviewed
-      .filter((one) => !isLeftOut(one))
-      .map((one) => reviewPlans({ base: one.base, head: one.head, file: one.recipe, rows: request.rows }));
+    const reviews = reviewRecipes(
+      reviewed
+        .filter((one) => !isLeftOut(one))
+        .map((one) => ({ base: one.base, head: one.head, file: one.recipe, rows: request.rows })),
+    );
     return {
       schemaVersion: 1,
       target: request.target,
@@ -71,6 +73,7 @@ export async function reviewRange(range: RefRange, request: ReviewRequest): Prom
       sharedFiles: relevant.filter((path) => !recipes.some((recipe) => recipe.path === path)),
       notes: [
         ...notes,
+        ...planned.notes,
         ...(leftOut.length > 0 ? [`no recipes, and left out: ${leftOut.join(", ")}`] : []),
         ...(changed.includes("package-lock.json")
           ? ["package-lock.json differs: both sides were planned with the packages installed here"]
@@ -115,7 +118,11 @@ async function planBoth(
   folders: Readonly<Record<"base" | "head", string>>,
   packages: string | null,
   request: ReviewRequest,
-): Promise<{ of(side: "base" | "head", recipe: RecipeInTrees): Side; isolation: Review["isolation"] }> {
+): Promise<{
+  of(side: "base" | "head", recipe: RecipeInTrees): Side;
+  readonly isolation: Review["isolation"];
+  readonly notes: readonly string[];
+}> {
   const readable = [...(packages === null ? [] : [packages]), ...targetOutside(request)];
   const shared = { target: targetIn(request), readable, hidden: [] };
   const requests = recipes.flatMap(({ path, inBase, inHead }) =>
@@ -123,11 +130,32 @@ async function planBoth(
       .filter((side) => (side === "base" ? inBase : inHead && folders.head !== folders.base))
       .map((side): PlanRequest => ({ folder: folders[side], label: trees[side].label, recipe: path, ...shared })),
   );
-  const { sides, isolation } = await planAll(requests, request.progress);
+  const { sides, isolation } = await planAll(requests, folders.head, request);
   const answers = new Map(requests.map(({ folder, recipe }, index) => [`${folder} ${recipe}`, sides[index]]));
-  const of = (side: "base" | "head", { path }: RecipeInTrees): Side =>
+  const answer = (side: "base" | "head", path: string): Side =>
     answers.get(`${folders[side]} ${path}`) ?? { kind: "absent" };
-  return { of, isolation };
+  // A target that only the base lacks is new: nothing was planned for it, so the base has nothing to compare with.
+  const [missing] = sides.flatMap((side) => targetIssues(side, shared.target));
+  const of = (side: "base" | "head", { path, inHead }: RecipeInTrees): Side => {
+    const found = answer(side, path);
+    return side === "base" && inHead && targetIssues(found, shared.target).length > 0 ? { kind: "absent" } : found;
+  };
+  const notes =
+    missing === undefined
+      ? []
+      : [
+          `${trees.base.label} cannot load the target ${request.target} (${missing.code}: ${missing.found}): every recipe counts as new`,
+        ];
+  return { of, isolation, notes };
+}
+
+/** Why a side was refused, where it is the target's fault: no recipe can be planned for it. */
+function targetIssues(side: Side, target: string): readonly Issue[] {
+  if (side.kind !== "refused") return [];
+  return side.issues.filter(
+    ({ code, path }) =>
+      code === "target-missing" || code === "target-invalid" || (code === "file-does-not-load" && path === target),
+  );
 }
 
 /** Reviews two recipe files, both planned by the project's code as it lies here. */
@@ -145,7 +173,7 @@ export async function reviewFiles(files: readonly [string, string], request: Rev
       hidden: [".git", ".uplift", ".env"].map((name) => join(projectDir, name)),
     }),
   );
-  const { sides, isolation } = await planAll(requests, request.progress);
+  const { sides, isolation } = await planAll(requests, projectDir, request);
   const [base, head] = sides;
   if (base === undefined || head === undefined) throw new TypeError("two files have two answers");
   return {
@@ -161,9 +189,21 @@ export async function reviewFiles(files: readonly [string, string], request: Rev
   };
 }
 
-function planAll(requests: readonly PlanRequest[], progress: (line: string) => void): Promise<PlannedRequests> {
-  return planRequests(requests, ({ recipe, label }, number) =>
-    progress(`planning ${basename(recipe)} at ${label} (${number} of ${requests.length})`),
+/** Plans them all. A target that the head's code cannot load is a mistake of the command, told with the first answer. */
+function planAll(
+  requests: readonly PlanRequest[],
+  headFolder: string,
+  { progress }: ReviewRequest,
+): Promise<PlannedRequests> {
+  return planRequests(
+    requests,
+    ({ recipe, label }, number) =>
+      progress(`planning ${basename(recipe)} at ${label} (${number} of ${requests.length})`),
+    ({ folder, label, target }, side) => {
+      const issues = folder === headFolder ? targetIssues(side, target) : [];
+      if (issues.length > 0)
+        throw new UserError(issues.map((issue) => ({ ...issue, found: `${issue.found} (${label})` })));
+    },
   );
 }
 

@@ -104,7 +104,9 @@ export function compilePlan(inputs: PlanInputs): Plan {
     ...{ recipe, name, train: placed.train, expert: inputs.expert, split: inputs.split },
     ...(attemptsAtOnce === undefined ? {} : { attemptsAtOnce }),
   });
-  refuse([...mistakes, ...placed.issues]);
+  // What a trainer says of a field whose mistake is already named is the same mistake.
+  const named = new Set(mistakes.map(({ path }) => path));
+  refuse([...mistakes, ...placed.issues.filter(({ path }) => !named.has(path))]);
 
   const { taskSet } = inputs;
   const sizes = { train: taskSet.train, validation: taskSet.validation, "held-out": taskSet.heldOut };
@@ -188,6 +190,7 @@ function placeOnCluster(inputs: PlanInputs, target: ClusterTarget, name: string)
     maxWalltimeSeconds: Math.floor(target.slurm.maxWalltimeHours * 3600),
     ...{ readGbPerSecond: target.storage.readGbPerSecond, maxNodes: target.maxNodes },
     evaluationAtOnce: attemptsAtOnce,
+    evaluatedTasks: inputs.split === "held-out" ? taskSet.heldOut : taskSet.validation,
   });
   const issues = [...money.issues];
   const warnings = [...fit.warnings, ...money.warnings];

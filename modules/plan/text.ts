@@ -113,13 +113,16 @@ function degrees(train: Degrees): string {
 
 function costLines({ recipe, estimate: { cost, attempts } }: Plan): string[] {
   if (!cost) return [];
-  const row = (stage: string, nodes: string, hours: Range, gpuHours: Range, dollars: Range) =>
-    `${stage.padEnd(11)} ${nodes.padEnd(6)} ${range(hours, 1).padEnd(22)} ${range(gpuHours, 0).padEnd(24)} ${range(dollars, 0)}`;
+  const row = (stage: string, nodes: string, step: string, hours: Range, dollars: Range) =>
+    `${stage.padEnd(11)} ${nodes.padEnd(6)} ${step.padEnd(32)} ${range(hours, 1).padEnd(22)} ${range(dollars, 0)}`;
   return [
     "",
-    `${"Cost".padEnd(11)} ${"nodes".padEnd(6)} ${"hours (low–high)".padEnd(22)} ${"GPU-hours".padEnd(24)} dollars`,
-    ...cost.stages.map((one) => row(one.stage, String(one.nodes), one.hours, one.gpuHours, one.dollars)),
-    row("together", "", cost.hours, cost.gpuHours, cost.dollars),
+    `${"Cost".padEnd(11)} ${"nodes".padEnd(6)} ${"one step (low–high)".padEnd(32)} ${"hours".padEnd(22)} dollars`,
+    ...cost.stages.map((one) => {
+      const step = `${minutes(one.stepSeconds)} ${STEPS[one.stage]}`;
+      return row(one.stage, String(one.nodes), step, one.hours, one.dollars);
+    }),
+    row("together", "", `${range(cost.gpuHours, 0)} GPU-hours`, cost.hours, cost.dollars),
     ...(recipe.expert.kind === "model"
       ? [`  without the endpoint of ${recipe.expert.model}, which makes ${attempts.expert} attempts`]
       : []),
@@ -128,6 +131,14 @@ function costLines({ recipe, estimate: { cost, attempts } }: Plan): string[] {
       "  ",
     ),
   ];
+}
+
+/** What a stage's step is, beside its time. */
+const STEPS = { sft: "a step", rl: "a step", export: "a checkpoint", evaluation: "an attempt" };
+
+/** "28.6 (15.9–54.6) min". */
+function minutes({ low, expected, high }: Range): string {
+  return `${range({ low: low / 60, expected: expected / 60, high: high / 60 }, 1)} min`;
 }
 
 /** "12.5 (9.1–20.3)". */

@@ -6,12 +6,15 @@ import { canonicalJson } from "../../schemas/digest.ts";
 import type { Job } from "../../schemas/job.ts";
 import type { Plan } from "../../schemas/plan.ts";
 import type { LeaderboardFacts, ReviewComparability } from "../../schemas/review.ts";
-import { countOf } from "./show.ts";
+import { andOf, countOf } from "./show.ts";
 
-/** What a measurement is made of, as far as a plan shows it. The key also holds the harness, which it does not show. */
-const PARTS: readonly (readonly [string, (plan: Plan) => unknown])[] = [
-  ["preset", ({ recipe }) => recipe.evaluation],
-  ["task set", ({ taskSet, recipe }) => [taskSet.digest, recipe.tasks.family]],
+/**
+ * What a measurement is made of, as far as a plan shows it, and the fields that decide it. The key also holds the
+ * harness, which a plan does not show.
+ */
+const PARTS: readonly (readonly [string, (plan: Plan) => unknown, ...patterns: string[]])[] = [
+  ["preset", ({ recipe }) => recipe.evaluation, "recipe.evaluation.**"],
+  ["task set", ({ taskSet, recipe }) => [taskSet.digest, recipe.tasks.family], "taskSet.digest", "recipe.tasks.**"],
   [
     "held-out tasks",
     ({ taskSet, recipe }) => [
@@ -19,13 +22,22 @@ const PARTS: readonly (readonly [string, (plan: Plan) => unknown])[] = [
       taskSet.tooLong.filter(({ split }) => split === "held-out").map(({ id }) => id),
       [recipe.tasks.seed, recipe.tasks.split],
     ],
+    ...["taskSet.heldOut", "recipe.tasks.seed", "recipe.tasks.split.**"],
   ],
-  ["evaluated split", (plan) => jobOf(plan, "select")?.evaluated],
-  ["expert", (plan) => [plan.recipe.expert, jobOf(plan, "collect")?.expert]],
-  ["tools and graders", ({ taskSet }) => taskSet.familyDigest],
-  ["server", ({ serving }) => serving.server],
-  ["served context", ({ serving }) => [serving.contextTokens, serving.rope]],
-  ["serving settings", ({ serving }) => ({ ...serving, server: null, contextTokens: null, rope: null })],
+  ["evaluated split", (plan) => jobOf(plan, "select")?.evaluated, "jobs.select.evaluated"],
+  [
+    "expert",
+    (plan) => [plan.recipe.expert, jobOf(plan, "collect")?.expert],
+    ...["recipe.expert.**", "jobs.collect.expert"],
+  ],
+  ["tools and graders", ({ taskSet }) => taskSet.familyDigest, "taskSet.familyDigest"],
+  ["server", ({ serving }) => serving.server, "serving.server", "recipe.server", "target.server"],
+  [
+    "served context",
+    ({ serving }) => [serving.contextTokens, serving.rope],
+    ...["serving.contextTokens", "contextTokens", "serving.rope.**", "recipe.rope.**"],
+  ],
+  ["serving settings", ({ serving }) => ({ ...serving, server: null, contextTokens: null, rope: null }), "serving.**"],
 ];
 /** Parts that a leaderboard's boards show too. */
 const ON_BOARDS = new Set(["preset", "task set", "server", "served context", "serving settings"]);
@@ -47,6 +59,11 @@ export function compareMeasurement(before: Plan, after: Plan, leaderboard?: Lead
   return { same, changed, rows, text: sentence(same, changed, rows) };
 }
 
+/** Patterns of the fields that decide these parts of a measurement. */
+export function measuredPaths(parts: readonly string[]): string[] {
+  return PARTS.flatMap(([name, , ...patterns]) => (parts.includes(name) ? patterns : []));
+}
+
 /** Existing rows that were measured as this plan would, as far as boards show it. */
 export function rowsLike(plan: Plan, { boards }: LeaderboardFacts): number {
   const alike = boards.filter(
@@ -66,17 +83,13 @@ function sentence(same: boolean, changed: readonly string[], rows: ReviewCompara
       ? "measured as before; no existing row is measured like this"
       : `rows of this recipe can still be ranked with ${countOf(rows.before, "existing row")}`;
   }
-  const because = `${listOf(changed)} changed`;
+  const because = `${andOf(changed)} changed`;
   const ones =
     rows === null || rows.before === 0
       ? "earlier ones"
       : `${rows.before} existing ${rows.before === 1 ? "one" : "ones"}`;
   const gained = rows !== null && rows.after > 0 ? `; they can be with ${rows.after} others` : "";
   return `rows of this recipe can no longer be ranked with ${ones}: ${because}${gained}`;
-}
-
-function listOf(names: readonly string[]): string {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
 function jobOf<Kind extends Job["kind"]>(plan: Plan, kind: Kind): Extract<Job, { kind: Kind }> | undefined {

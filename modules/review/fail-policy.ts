@@ -44,7 +44,7 @@ function parseCondition(text: string): FailCondition {
   });
 }
 
-/** Which recipes meet which conditions. */
+/** Which recipes meet which conditions; where none at all could be planned, that fails by itself. */
 export function failures({ recipes }: Pick<Review, "recipes">, conditions: readonly FailCondition[]): ReviewVerdict {
   const failed: ReviewVerdict["failed"] = [];
   const unchecked: ReviewVerdict["unchecked"] = [];
@@ -57,7 +57,15 @@ export function failures({ recipes }: Pick<Review, "recipes">, conditions: reado
       (answer.met ? failed : unchecked).push(entry);
     }
   }
-  return { failed, unchecked };
+  // A target or planner that takes nothing would let everything pass.
+  if (!recipes.some(isPlanned))
+    failed.unshift({ recipe: null, condition: "unfit", text: "no recipe could be planned" });
+  return { conditions: conditions.map(conditionName), failed, unchecked };
+}
+
+/** Whether the new side has a plan. */
+function isPlanned({ outcome, digests }: RecipeReview): boolean {
+  return outcome === "unchanged" ? digests.after !== null : ["changed", "added", "plans-now"].includes(outcome);
 }
 
 function conditionName(condition: FailCondition): string {
@@ -98,7 +106,8 @@ function checkCost(
   if (outcome === "unchanged" || after === null) return null;
   if (before === null) {
     if (outcome !== "added") return { met: false, text: "there is no cost before to compare with" };
-    if (kind === "cost-percent") return null;
+    if (kind === "cost-percent")
+      return { met: false, text: `a new recipe, ${showDollars(after)} a run: there is no former price` };
     return after > above ? { met: true, text: `a new recipe, ${showDollars(after)} a run` } : null;
   }
   const rise = after - before;

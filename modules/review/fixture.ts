@@ -125,7 +125,7 @@ const layouts: StageLayout[] = [
       train: { ...degrees, tensorParallel: 4, contextParallel: 4, sequenceParallel: true },
       generation: { ...engine, concurrentSequences: 104 },
       packing: true,
-    sequenceDivisor: 32,
+      sequenceDivisor: 32,
       logprobChunkTokens: 2048,
     },
     fit: memory({ "KV cache": 60.2, weights: 26.4 }, 125.5),

@@ -3,10 +3,10 @@
  * tasks, checkpoints and comparability. Pure.
  */
 import type { Plan } from "../../schemas/plan.ts";
-import type { RecipeReview, StageResume } from "../../schemas/review.ts";
+import type { RecipeReview, ReviewLine, StageResume } from "../../schemas/review.ts";
 import { LAID_OUT_STAGES, STAGE_LABELS, stageLayout } from "./infrastructure-rules.ts";
 import type { Told } from "./rule.ts";
-import { countOf, showContext, showDollarChange, showDollars, showNumber, showRounded } from "./show.ts";
+import { andOf, countOf, showContext, showDollarChange, showDollars, showNumber, showRounded } from "./show.ts";
 
 /** Leading changes that are named; the others are counted. */
 const LEADS = 3;
@@ -21,27 +21,43 @@ export interface HeadlineParts {
   readonly review: Pick<RecipeReview, "cause" | "comparability" | "resumes" | "warnings" | "unfit" | "lines">;
 }
 
-/** The line without the recipe's name. */
-export function headlineOf({ base, head, told, tasks, review }: HeadlineParts): string {
+/** The line without the recipe's name, and what stands in it behind the leading change. */
+export function headlineOf({
+  base,
+  head,
+  told,
+  tasks,
+  review,
+}: HeadlineParts): Pick<RecipeReview, "headline" | "consequences" | "remarks"> {
   const consequences = [
     lineText(told, "KV per sequence"),
     concurrency(told),
     ...LAID_OUT_STAGES.map((stage) => layoutChange(base, head, stage)),
-    costChange(base, head),
   ].filter((part) => part !== null);
-  const lead = leadOf(told, review, consequences);
+  const money = costChange(base, head);
+  const follows = money === null ? consequences : [...consequences, money];
+  const lead = leadOf(review, follows);
   const { comparability, warnings, resumes, unfit } = review;
   const showsResume = resumes.some((one) => !one.resumes) || review.lines.some(({ section }) => section === "training");
-  const rest = [
+  const remarks = [
     tasks,
     unfit.length > 0 ? `does not fit: ${unfit.join(", ")}` : "",
     warnings.gained.length > 0 ? countOf(warnings.gained.length, "new warning") : "",
     resumes.length > 0 && showsResume ? resumeText(resumes) : "",
-    comparability !== null && !comparability.same ? comparability.text : "",
   ].filter((part) => part !== "");
-  const first =
-    consequences.length === 0 ? lead : lead === "" ? consequences.join(", ") : `${lead}: ${consequences.join(", ")}`;
-  return [first, ...rest].filter((part) => part !== "").join("; ");
+  const first = follows.length === 0 ? lead : lead === "" ? follows.join(", ") : `${lead}: ${follows.join(", ")}`;
+  const ranks = comparability !== null && !comparability.same ? comparability.text : "";
+  const headline = [first, ...remarks, ranks].filter((part) => part !== "").join("; ");
+  return { headline, consequences, remarks };
+}
+
+/** What lines are led by: all that makes rows incomparable, then what else was chosen; empty where nobody chose. */
+export function leadingChanges(lines: readonly ReviewLine[]): string[] {
+  const measured = lines.filter(({ role }) => role === "measurement");
+  const chosen = lines.filter(({ role }) => role === "setting");
+  const room = Math.max(1, LEADS - measured.length);
+  const more = chosen.length > room ? [countOf(chosen.length - room, "more setting")] : [];
+  return [...[...measured, ...chosen.slice(0, room)].map(({ text }) => text), ...more];
 }
 
 /** "resumes old checkpoints: no"; where stages differ, "SFT yes, RL no". */
@@ -70,11 +86,12 @@ export function planInOneLine(plan: Plan): string {
   ].join(", ");
 }
 
-function leadOf(told: readonly Told[], review: HeadlineParts["review"], consequences: readonly string[]): string {
-  const chosen = told.filter(({ rule }) => rule.chosen === true);
+function leadOf(review: HeadlineParts["review"], consequences: readonly string[]): string {
   const by = review.cause === "shared-code" ? "by shared code, " : "";
-  const shown = chosen.slice(0, LEADS).map(({ line }) => line.text);
-  if (chosen.length > LEADS) shown.push(`${countOf(chosen.length - LEADS, "more setting")}`);
+  const shown = leadingChanges(review.lines);
+  // What no line tells of the measurement (the harness) leads by its name.
+  const untold = review.comparability?.same === false && !review.lines.some(({ role }) => role === "measurement");
+  if (shown.length > 0 && untold) shown.unshift(`${andOf(review.comparability?.changed ?? [])} changed`);
   if (shown.length > 0) return `${by}${shown.join(", ")}`;
   // Nobody chose anything: what shared code does to the plan is the news, and the consequences say it if they can.
   if (consequences.length > 0) return by === "" ? "" : "by shared code";

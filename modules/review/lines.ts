@@ -30,7 +30,8 @@ export function listedLine({ segments, path, before, after }: LeafChange): Revie
   const section = PLACES.find(([pattern]) => matchesPath(segments, pattern))?.[1] ?? "other";
   const [old, now] = [showValue(before), showValue(after)];
   const subject = printable(path);
-  return { section, subject, before: old, after: now, text: `${subject} ${old} → ${now}`, paths: [path] };
+  const text = `${subject} ${old} → ${now}`;
+  return { section, role: "consequence", subject, before: old, after: now, text, paths: [path] };
 }
 
 /** Jobs that are new or gone, each with all of its fields. */
@@ -42,7 +43,7 @@ export function jobLine(base: Plan, head: Plan): ReviewLine | null {
     gone.length > 0 ? `gone: ${someOf(gone, 12)}` : "",
   ];
   return {
-    section: "training",
+    ...{ section: "training", role: "consequence" },
     subject: "jobs",
     before: gone.length > 0 ? gone.join(", ") : null,
     after: added.length > 0 ? added.join(", ") : null,
@@ -57,7 +58,7 @@ export function tooLongLine(base: Plan, head: Plan): ReviewLine | null {
   const { gone, added } = membersMoved(old, now);
   if (gone.length + added.length === 0) return null;
   return {
-    section: "data",
+    ...{ section: "data", role: "consequence" },
     subject: "tasks that do not fit the context",
     before: gone.length > 0 ? someOf(gone, 5) : null,
     after: added.length > 0 ? someOf(added, 5) : null,
@@ -126,7 +127,8 @@ export function warningLines({ gained, lost, reworded }: WarningChange): ReviewL
     const [old, now] = [before, after].map((one) => (one === null ? null : textOf(one)));
     const text = old == null ? `new: ${now}` : now == null ? `no longer: ${old}` : `now: ${now}; it was: ${old}`;
     const subject = printable((after ?? before)?.code ?? "");
-    return { section: "warnings", subject, before: old ?? null, after: now ?? null, text, paths: ["warnings"] };
+    const sides = { before: old ?? null, after: now ?? null };
+    return { section: "warnings", role: "consequence", subject, ...sides, text, paths: ["warnings"] };
   };
   return [
     ...gained.map((one) => line(null, one)),

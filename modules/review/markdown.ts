@@ -3,9 +3,22 @@
  * reviewer must not lose (pulumi/actions#26, #1387): it comes first and is always whole; details are folded, and where
  * they do not fit the largest are left out, which the comment says.
  */
-import type { RecipeReview, Review } from "../../schemas/review.ts";
-import { countOf } from "./show.ts";
-import { blocksOf, recipesToRead, remarksOf, summaryOf, unchangedLines, verdictOf } from "./text.ts";
+import type { Review } from "../../schemas/review.ts";
+import { grouped, type ToRead } from "./groups.ts";
+import { countOf, someOf } from "./show.ts";
+import {
+  type Block,
+  blocksOf,
+  groupBlocks,
+  groupHeadline,
+  isolationLines,
+  memberLine,
+  recipesToRead,
+  remarksOf,
+  summaryOf,
+  unchangedLines,
+  verdictOf,
+} from "./text.ts";
 
 /** First line of the comment: who updates it finds it by this. */
 export const REVIEW_MARKER = "<!-- uplift-review -->";
@@ -23,15 +36,18 @@ const LEAST_CHARACTERS = 8000;
 /** The comment, never longer than `maxCharacters` (at least 8,000). */
 export function renderReviewMarkdown(review: Review, options: { readonly maxCharacters: number }): string {
   const most = Math.max(LEAST_CHARACTERS, options.maxCharacters);
-  const toRead = recipesToRead(review);
+  const toRead = grouped(recipesToRead(review));
   const sides = [review.before, review.after, review.target].map((name) => inline(cut(name, 80)));
   const title = `${REVIEW_MARKER}\n## Uplift: ${inline(summaryOf(review))}\n\n${sides[0]} → ${sides[1]} on ${sides[2]}\n`;
   const verdict = within(
     verdictOf(review).map((line) => `- ${inline(cut(line))}\n`),
     most / 8,
   );
-  const summary = within(toRead.map(summaryLine), most / 2);
-  const remarks = [...unchangedLines(review), ...remarksOf(review)];
+  const summary = within(
+    toRead.flatMap((one) => summaryLines(one, review)),
+    most / 2,
+  );
+  const remarks = [...unchangedLines(review), ...remarksOf(review), ...isolationLines(review)];
   const foot = fold(
     "Notes on this comparison",
     within(
@@ -41,7 +57,7 @@ export function renderReviewMarkdown(review: Review, options: { readonly maxChar
   );
   const head = [title, verdict, summary].filter((part) => part !== "").join("\n");
   const { details, leftOut } = withinBudget(
-    toRead.map(detailsOf),
+    toRead.flatMap(detailsOf),
     most - head.length - foot.length - LEFT_OUT_CHARACTERS,
   );
   const missing = leftOut.length === 0 ? "" : `\n${leftOutText(leftOut)}\n`;
@@ -53,17 +69,45 @@ interface Details {
   readonly text: string;
 }
 
-function summaryLine({ recipe, headline }: RecipeReview): string {
-  return `- **${inline(recipe)}**: ${inline(cut(headline))}\n`;
+/** A recipe's line; a group's, and below it one for each of its recipes. */
+function summaryLines(one: ToRead, review: Review): string[] {
+  if (one.kind === "recipe") return [`- **${inline(one.review.recipe)}**: ${inline(cut(one.review.headline))}\n`];
+  return [
+    `- **${inline(countOf(one.recipes.length, "recipe"))}**: ${inline(cut(groupHeadline(one, review)))}\n`,
+    ...one.own.map((own) => `  - **${inline(own.recipe)}**: ${inline(cut(memberLine(own)))}\n`),
+  ];
 }
 
-function detailsOf(review: RecipeReview): Details {
-  const blocks = blocksOf(review).map(
-    ({ title, lines }) => `**${inline(title)}**\n\n${lines.map((line) => `- ${inline(line)}\n`).join("")}\n`,
-  );
-  const count = review.lines.length;
-  const title = `${review.recipe}${review.file === null ? "" : ` (${review.file})`}${count > 0 ? `: ${countOf(count, "change")}` : ""}`;
-  return { recipe: review.recipe, text: blocks.length === 0 ? "" : fold(title, blocks.join("")) };
+/** A recipe's details; a group's, and those that some of its recipes have beside them, each to be left out alone. */
+function detailsOf(one: ToRead): Details[] {
+  if (one.kind === "recipe") {
+    const { review } = one;
+    const name = `${review.recipe}${review.file === null ? "" : ` (${review.file})`}`;
+    return [{ recipe: review.recipe, text: fold(titled(name, review.lines.length), blocksText(blocksOf(review))) }];
+  }
+  const { common, own } = groupBlocks(one);
+  const all = `${countOf(one.recipes.length, "recipe")} (${namesOf(one.recipes.map(({ recipe }) => recipe))})`;
+  return [
+    { recipe: all, text: fold(titled(all, one.common.lines.length), blocksText(common)) },
+    ...own.map(({ names, count, blocks }) => {
+      const also = `${namesOf(names)} also`;
+      return { recipe: namesOf(names), text: fold(titled(also, count), blocksText(blocks)) };
+    }),
+  ];
+}
+
+function namesOf(names: readonly string[]): string {
+  return someOf(names, 12);
+}
+
+function titled(name: string, changes: number): string {
+  return changes > 0 ? `${name}: ${countOf(changes, "change")}` : name;
+}
+
+function blocksText(blocks: readonly Block[]): string {
+  return blocks
+    .map(({ title, lines }) => `**${inline(title)}**\n\n${lines.map((line) => `- ${inline(line)}\n`).join("")}\n`)
+    .join("");
 }
 
 function fold(title: string, body: string): string {

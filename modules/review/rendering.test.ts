@@ -4,6 +4,7 @@ import { UserError } from "../../schemas/error.ts";
 import { type RecipeReview, Review } from "../../schemas/review.ts";
 import { failures, parseFailOn } from "./fail-policy.ts";
 import { changed, clusterPlan, localPlan, longContextPlan } from "./fixture.ts";
+import { grouped } from "./groups.ts";
 import { REVIEW_MARKER, renderReviewMarkdown } from "./markdown.ts";
 import { reviewPlans } from "./review-plans.ts";
 import { renderReviewText } from "./text.ts";
@@ -47,7 +48,7 @@ describe("the page of a review", () => {
   it("has a headline a recipe, details below it, and names what did not change", () => {
     const page = renderReviewText(review([longer, same("quickstart-rl")], { notes: ["packages differ"] }));
     expect(page.split("\n").slice(0, 4)).toEqual([
-      "main (a1b2c3d4e5f6) → working tree on aws-p5en: 1 of 2 recipes changed, +$412 (+12.1%) for a run of each that had a plan",
+      "main (a1b2c3d4e5f6) → working tree on aws-p5en: 1 of 2 recipes changed, +$412 (+12.1%) for a run",
       "",
       "unreal-sft-rl  (recipes/unreal-sft-rl.ts)",
       `  ${longer.headline}`,
@@ -60,7 +61,15 @@ describe("the page of a review", () => {
   it("counts what only explains, and lists it when asked to", () => {
     const texts = ["a", "b", "c", "d"].map((name) => `memory for ${name} 1 → 2`);
     const lines = texts.map((text) => ({
-      ...{ section: "arithmetic" as const, subject: "memory", before: "1", after: "2", text, paths: [text] },
+      ...{
+        section: "arithmetic" as const,
+        role: "consequence" as const,
+        subject: "memory",
+        before: "1",
+        after: "2",
+        text,
+        paths: [text],
+      },
     }));
     const explained: RecipeReview = { ...longer, lines };
     expect(renderReviewText(review([explained]))).toContain("\n  What it rests on: 4 changes (--verbose lists them)\n");
@@ -75,12 +84,165 @@ describe("the page of a review", () => {
     );
   });
 
-  it("says what was not isolated", () => {
-    const isolation = {
-      ...{ how: "a child process", network: false, files: true, secrets: true },
-      notIsolated: ["the network: no namespace"],
+  it("says in one line how code was isolated, naming every gap where it was not, and the verdict last", () => {
+    const kept = { network: true, files: true, secrets: true };
+    const isolation = { how: "bubblewrap", ...kept, reads: ["its side's files"], notIsolated: ["a", "b"] };
+    const verdict = failures(review(six), parseFailOn("unfit,data"));
+    expect(renderReviewText(review(six, { isolation, verdict })).split("\n").slice(1)).toEqual([
+      "",
+      "planned in bubblewrap: no network, no secrets, nothing written; it can read its side's files, no limit on memory or processors",
+      ...["", "passes unfit, data", ""],
+    ]);
+    const gap = { ...isolation, how: "a child process", network: false, notIsolated: ["it can reach the network"] };
+    expect(renderReviewText(review(six, { isolation: gap }))).toContain(
+      "\nplanned in a child process: no secrets, nothing written; it can reach the network\n",
+    );
+  });
+
+  it("names the recipe that changes most where a sum hides it", () => {
+    const { before, after } = { before: longer.cost.dollars.before ?? 0, after: longer.cost.dollars.after ?? 0 };
+    const cheaper: RecipeReview = {
+      ...longer,
+      recipe: "cheap",
+      cost: { ...longer.cost, dollars: { before: 9000, after: 9000 + before - after } },
     };
-    expect(renderReviewText(review(six, { isolation }))).toContain("Note: not isolated: the network: no namespace\n");
+    expect(renderReviewText(review([longer, cheaper]))).toContain(
+      ": 2 of 2 recipes changed, no dollar more or less in all for a run of each that had a price, most unreal-sft-rl +$412 (+12.1%)\n",
+    );
+  });
+});
+
+describe("recipes that share a change", () => {
+  const cooler = (name: string, more: Parameters<typeof changed>[1] = () => {}) => {
+    const base = changed(clusterPlan, (body) => {
+      body.name = name;
+    });
+    const head = changed(base, (body) => {
+      body.recipe.evaluation.temperature = 0.8;
+      more(body);
+    });
+    const file = { path: `recipes/${name}.ts`, sameBytes: name !== "own" };
+    return reviewPlans({ base: { kind: "plan", plan: base }, head: { kind: "plan", plan: head }, file });
+  };
+  const own = cooler("own", (body) => {
+    body.recipe.rl.steps = 80;
+    body.recipe.rl.klPenalty = 0.1;
+    body.recipe.rl.learningRate = 2e-5;
+    body.estimate.cost = longContextPlan.estimate.cost;
+  });
+  const shared = { sharedFiles: ["recipes/preset.ts"] };
+
+  it("are one block: the change once, each one's dollars, and only what each has beside it", () => {
+    const page = renderReviewText(review([cooler("a"), longer, own, cooler("b")], shared));
+    const [, , ...lines] = page.split("\n");
+    expect(lines.slice(0, 16)).toEqual([
+      "3 recipes: evaluation temperature 1 → 0.8 (by shared code: recipes/preset.ts); rows of these recipes can no longer be ranked with earlier ones: preset changed",
+      "  a  (recipes/a.ts): $3,418 a run, as before",
+      "  own  (recipes/own.ts): $3,418 → $3,830 a run (+$412, +12.1%); also RL steps 40 → 80, RL learning rate 1e-5 → 2e-5, KL penalty 0 → 0.1; resumes old checkpoints: SFT yes, RL no",
+      "  b  (recipes/b.ts): $3,418 a run, as before",
+      "  Evaluation",
+      "    evaluation temperature 1 → 0.8",
+      "  Resumes old checkpoints",
+      "    SFT: yes",
+      "  Comparability",
+      "    rows of these recipes can no longer be ranked with earlier ones: preset changed",
+      "  a, b also",
+      "    Resumes old checkpoints",
+      "      RL: yes",
+      "  own also",
+      "    Training",
+      "      RL steps 40 → 80",
+    ]);
+    expect(page.match(/evaluation temperature/g)).toHaveLength(2);
+    expect(lines).toContain("unreal-sft-rl  (recipes/unreal-sft-rl.ts)");
+  });
+
+  it("are one entry of a comment, each with its line, and keep their own entry in the data", () => {
+    const comment = renderReviewMarkdown(review([cooler("a"), own], shared), { maxCharacters: 65_536 });
+    expect(comment).toContain("\n- **2 recipes**: evaluation temperature 1 → 0.8 (by shared code: recipes/preset.ts);");
+    expect(comment).toContain("\n  - **a**: \\$3,418 a run, as before\n");
+    expect(comment).toMatch(/<details><summary>2 recipes \(a, own\): 1 change<\/summary>/);
+    expect(comment).toMatch(/<details><summary>own also: \d+ changes<\/summary>/);
+    expect(review([cooler("a"), own]).recipes.map(({ recipe, lines }) => [recipe, lines.length > 0])).toEqual([
+      ["a", true],
+      ["own", true],
+    ]);
+  });
+
+  it("are told apart where they share no whole change", () => {
+    const one = cooler("a");
+    const lines = (texts: string[]) =>
+      texts.map((text) => ({
+        ...{ section: "training" as const, role: "setting" as const, subject: text, before: "1", after: "2", text },
+        paths: [text],
+      }));
+    const [x, y] = [lines(["x", "both"]), lines(["y", "both"])].map(
+      (some, index): RecipeReview => ({ ...one, recipe: `r${index}`, lines: some }),
+    );
+    const page = renderReviewText(review([x as RecipeReview, y as RecipeReview]));
+    expect(page).toContain("\n\nr0  (recipes/a.ts)\n");
+    expect(page).toContain("\n\nr1  (recipes/a.ts)\n");
+  });
+
+  it("hide nothing: every line of every recipe stands in its group, or in its own part", () => {
+    const edits: ((body: Parameters<Parameters<typeof changed>[1]>[0]) => void)[] = [
+      (body) => {
+        body.recipe.rl.steps = 80;
+      },
+      (body) => {
+        body.recipe.seed = 5;
+      },
+      (body) => {
+        body.recipe.evaluation.attempts = 4;
+      },
+      (body) => {
+        body.taskSet.train += 3;
+      },
+      (body) => {
+        for (const { layout } of body.layouts) if (layout.kind === "sft") layout.nodes = 4;
+      },
+      (body) => {
+        body.warnings = [];
+      },
+      (body) => {
+        body.estimate.cost = longContextPlan.estimate.cost;
+      },
+    ];
+    const picks = fc.array(fc.subarray(edits), { minLength: 1, maxLength: 6 });
+    fc.assert(
+      fc.property(picks, fc.boolean(), (all, cool) => {
+        const reviews = all.map((some, index) => {
+          const head = changed(clusterPlan, (body) => {
+            if (cool) body.recipe.evaluation.temperature = 0.5;
+            for (const edit of some) edit(body);
+          });
+          const sides = {
+            base: { kind: "plan" as const, plan: clusterPlan },
+            head: { kind: "plan" as const, plan: head },
+          };
+          return { ...reviewPlans(sides), recipe: `r${index}` };
+        });
+        for (const one of grouped(reviews)) {
+          if (one.kind === "recipe") continue;
+          const shown = (index: number) => [...one.common.lines, ...(one.own[index]?.lines ?? [])];
+          for (const [index, { lines }] of one.recipes.entries())
+            expect(
+              shown(index)
+                .map(({ text }) => text)
+                .sort(),
+            ).toEqual(lines.map(({ text }) => text).sort());
+        }
+        const told = grouped(reviews).flatMap((one) => (one.kind === "recipe" ? [one.review] : one.recipes));
+        expect(told.map(({ recipe }) => recipe).sort()).toEqual(reviews.map(({ recipe }) => recipe).sort());
+        const pages = [
+          renderReviewText(review(reviews), { verbose: true }),
+          renderReviewMarkdown(review(reviews), { maxCharacters: 1_000_000 }).replace(/[\\\u200b]/g, ""),
+        ];
+        for (const { lines } of reviews)
+          for (const { text } of lines) for (const page of pages) expect(page.replaceAll("&gt;", ">")).toContain(text);
+      }),
+      { numRuns: 60 },
+    );
   });
 });
 
@@ -99,6 +261,8 @@ describe("the comment of a review", () => {
     const big: RecipeReview = {
       ...longer,
       recipe: "big",
+      // Not the same change: two of the same are one block.
+      outcome: "plans-now",
       lines: longer.lines.flatMap((line) => Array.from({ length: 40 }, () => line)),
     };
     const comment = renderReviewMarkdown(review([longer, big]), { maxCharacters: 20_000 });
@@ -171,12 +335,32 @@ describe("a policy", () => {
 
   it("counts a recipe that does not plan or does not fit as unfit", () => {
     const broken = reviewPlans({ base: { kind: "plan", plan: clusterPlan }, head: { kind: "refused", issues: [] } });
-    expect(verdict("cost>20%,unfit", [broken]).failed).toEqual(["unfit"]);
+    expect(verdict("cost>20%,unfit", [broken, longer]).failed).toEqual(["unfit"]);
   });
 
-  it("counts a new recipe's cost whole against dollars, and not against percent", () => {
+  it("is not passed where no recipe at all could be planned, whatever it names", () => {
+    const issue = { ...{ code: "x", path: "x", asked: "x" }, ...{ found: "x", allowed: "x", todo: "x" } };
+    const refused = { kind: "refused" as const, issues: [issue] };
+    const asBefore = reviewPlans({ base: refused, head: refused });
+    expect(asBefore.outcome).toBe("unchanged");
+    const shown = review([asBefore, asBefore]);
+    const judged = failures(shown, parseFailOn("cost>20%"));
+    expect(judged.failed).toEqual([{ recipe: null, condition: "unfit", text: "no recipe could be planned" }]);
+    expect(renderReviewText({ ...shown, verdict: judged })).toMatch(
+      /\n\ndoes not pass unfit: no recipe could be planned\n$/,
+    );
+    expect(verdict("incomparable", [asBefore, same("a")]).failed).toEqual([]);
+    expect(verdict("incomparable", []).failed).toEqual(["unfit"]);
+  });
+
+  it("counts a new recipe's cost whole against dollars, and says that a percentage has nothing to go by", () => {
     const added = reviewPlans({ base: { kind: "absent" }, head: { kind: "plan", plan: clusterPlan } });
-    expect(verdict("cost>20%,cost>$3000,cost>$4000", [added])).toEqual({ failed: ["cost>$3000"], unchecked: [] });
+    expect(verdict("cost>20%,cost>$3000,cost>$4000", [added])).toEqual({
+      failed: ["cost>$3000"],
+      unchecked: ["cost>20%"],
+    });
+    const [unchecked] = failures(review([added]), parseFailOn("cost>20%")).unchecked;
+    expect(unchecked?.text).toBe("a new recipe, $3,418 a run: there is no former price");
   });
 
   it("says where there is no cost to compare with", () => {

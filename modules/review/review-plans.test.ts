@@ -26,6 +26,53 @@ describe("a review of two plans", () => {
     );
   });
 
+  it("leads with what makes rows incomparable, whatever else was chosen", () => {
+    const head = changed(clusterPlan, (body) => {
+      body.recipe.seed = 7;
+      body.recipe.rl.steps = 80;
+      body.recipe.rl.learningRate = 2e-5;
+      body.recipe.rl.temperature = 0.9;
+      body.recipe.evaluation.temperature = 0.8;
+    });
+    const { headline, lines } = compare(clusterPlan, head);
+    expect(headline).toMatch(
+      /^evaluation temperature 1 → 0.8, RL steps 40 → 80, RL learning rate 1e-5 → 2e-5, 2 more settings; /,
+    );
+    expect(lines.filter(({ role }) => role === "measurement").map(({ text }) => text)).toEqual([
+      "evaluation temperature 1 → 0.8",
+    ]);
+    expect(lines.map(({ text }) => text)).toContain("rollout temperature 1 → 0.9");
+    // By shared code nobody chose it, and it leads all the same.
+    const graders = changed(clusterPlan, (body) => {
+      body.recipe.rl.steps = 80;
+      body.taskSet.familyDigest = digestJson("new grader");
+    });
+    expect(compare(clusterPlan, graders).headline).toMatch(/^tools, graders and generator of the family sha256:\w+ → /);
+    const harness = { ...head, recipe: { ...clusterPlan.recipe, seed: 7 }, measurementKey: digestJson("2") };
+    expect(compare(clusterPlan, harness).headline).toMatch(/^harness changed, seed 0 → 7; /);
+  });
+
+  it("tells of arithmetic only the sentences that changed, each beside its old one and none longer than 300 characters", () => {
+    const [long, longer] = [1, 2].map((n) => `Least certain: ${"the same words ".repeat(30)}then ${n} adds hours.`);
+    const why = (...texts: (string | undefined)[]) =>
+      changed(clusterPlan, (body) => {
+        const rl = body.estimate.cost?.stages.find(({ stage }) => stage === "rl");
+        if (rl) rl.why = texts.filter((text) => text !== undefined);
+      });
+    const lines = compare(
+      why("Stage: 40 steps = 38.5 h. It stays as it was", long, "Gone for good."),
+      why("Stage: 80 steps = 76.9 h. It stays as it was", longer, "New one."),
+    ).lines.filter(({ section }) => section === "arithmetic");
+    expect(lines.map(({ text }) => text)).toEqual([
+      "estimate of RL because Stage: 40 steps = 38.5 h. → Stage: 80 steps = 76.9 h.",
+      expect.stringMatching(/^estimate of RL because ….*then 1 adds hours\. → ….*then 2 adds hours\.$/),
+      "estimate of RL because: Gone for good. (gone)",
+      "estimate of RL because: New one. (new)",
+    ]);
+    for (const { text } of lines) expect(text.length).toBeLessThan(2 * 300 + 40);
+    expect(lines[1]).toMatchObject({ before: long, after: longer });
+  });
+
   it("tells money by stage with sign and percent", () => {
     const cost = textsOf(compare(clusterPlan, longContextPlan), "cost");
     expect(cost[0]).toBe("dollars of a run $3,418 [$2,393–$5,127] → $3,830 [$2,681–$5,745] (+$412, +12.1%)");
@@ -74,7 +121,7 @@ describe("a review of two plans", () => {
         if (job.kind === "train" && job.stage === "sft" && job.launch) job.launch.env.NCCL_DEBUG = "INFO";
     });
     const review = compare(clusterPlan, head, { file: { path: "recipes/a.ts", sameBytes: true } });
-    expect(textsOf(review, "infrastructure")).toEqual(['jobs.sft.launch.env.NCCL_DEBUG "WARN" → "INFO"']);
+    expect(textsOf(review, "rendered")).toEqual(['jobs.sft.launch.env.NCCL_DEBUG "WARN" → "INFO"']);
     expect(review).toMatchObject({ cause: "shared-code", file: "recipes/a.ts" });
     expect(review.headline).toBe('by shared code, jobs.sft.launch.env.NCCL_DEBUG "WARN" → "INFO"');
   });

@@ -5,13 +5,13 @@
 import { canonicalJson } from "../../schemas/digest.ts";
 import type { Issue } from "../../schemas/error.ts";
 import { Plan } from "../../schemas/plan.ts";
-import type { LeaderboardFacts, RecipeReview } from "../../schemas/review.ts";
-import { compareMeasurement, rowsLike } from "./comparability.ts";
+import type { LeaderboardFacts, RecipeReview, ReviewLine } from "../../schemas/review.ts";
+import { compareMeasurement, measuredPaths, rowsLike } from "./comparability.ts";
 import { costRules } from "./cost-rules.ts";
 import { dataRules, evaluationRules } from "./data-rules.ts";
 import { headlineOf, planInOneLine } from "./headline.ts";
 import { infrastructureRules, LAID_OUT_STAGES, STAGE_LABELS, stageLayout } from "./infrastructure-rules.ts";
-import { isBelow, type LeafChange, leafChanges, valueAt } from "./leaf-changes.ts";
+import { isBelow, type LeafChange, leafChanges, matchesPath, valueAt } from "./leaf-changes.ts";
 import { inSections, jobLine, listedLine, tooLongLine, warningChange, warningLines } from "./lines.ts";
 import { repeatedPath } from "./repeats.ts";
 import { stageResumes } from "./resume.ts";
@@ -66,6 +66,7 @@ function blank({ base, head, file }: ReviewInputs): RecipeReview {
     outcome: "unchanged",
     cause: null,
     headline: "no change of the plan",
+    ...{ consequences: [], remarks: [] },
     lines: [],
     comparability: null,
     resumes: [],
@@ -98,17 +99,29 @@ function bothPlan(inputs: ReviewInputs, base: Plan, head: Plan): RecipeReview {
   const told = tell(base, head, open);
   const taken = new Set(told.flatMap(({ line }) => line.paths));
   const listed = open.filter(({ path }) => !taken.has(path)).map(listedLine);
+  const lines = withMeasurement([...told.map(({ line }) => line), ...ofLists, ...listed], comparability.changed);
   const done: RecipeReview = {
     ...review,
     outcome: "changed",
     cause: causeOf(inputs),
-    lines: inSections([...told.map(({ line }) => line), ...ofLists, ...listed]),
+    lines: inSections(lines),
     comparability,
     resumes: stageResumes(base, head, changes),
     warnings: { gained: warnings.gained, lost: warnings.lost },
     unfit: unfitStages(head),
   };
-  return { ...done, headline: headlineOf({ base, head, told, tasks: tooLong?.text ?? "", review: done }) };
+  return { ...done, ...headlineOf({ base, head, told, tasks: tooLong?.text ?? "", review: done }) };
+}
+
+/** The lines with those marked that make rows incomparable: what somebody chose, else what follows from shared code. */
+function withMeasurement(lines: readonly ReviewLine[], changed: readonly string[]): ReviewLine[] {
+  const patterns = measuredPaths(changed);
+  const decides = ({ paths }: ReviewLine) =>
+    paths.some((path) => patterns.some((pattern) => matchesPath(path.split("."), pattern)));
+  const chosen = lines.some((line) => line.role === "setting" && decides(line));
+  return lines.map((line) =>
+    (line.role === "setting" || !chosen) && decides(line) ? { ...line, role: "measurement" } : line,
+  );
 }
 
 /** What the rules tell of the changes; what says the same again is told with what it repeats. */
@@ -143,15 +156,17 @@ function causeOf({ file }: ReviewInputs): RecipeReview["cause"] {
 function foreign(inputs: ReviewInputs, base: Planned, head: Planned): RecipeReview {
   const changes = leafChanges(base.plan, head.plan).filter(({ path }) => path !== "digest");
   const review = blank(inputs);
-  const [side, why] =
+  const [when, why] =
     base.kind === "foreign" ? ["before", base.why] : ["after", head.kind === "foreign" ? head.why : ""];
   const keys = [base.plan, head.plan].map((plan) => valueAt(plan, "measurementKey"));
+  const other = `the plan ${when} is of another version of Uplift (${printable(why)})`;
   const same = typeof keys[0] === "string" && keys[0] === keys[1];
   return {
     ...review,
     outcome: changes.length === 0 ? "unchanged" : "changed",
     cause: changes.length === 0 ? null : causeOf(inputs),
-    headline: `the plan ${side} is of another version of Uplift (${printable(why)}): ${countOf(changes.length, "field")} differ, listed as they are`,
+    headline: `${other}: ${countOf(changes.length, "field")} differ, listed as they are`,
+    remarks: [other],
     lines: inSections(changes.map(listedLine)),
     comparability: {
       same,

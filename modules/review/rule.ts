@@ -5,7 +5,7 @@
 import type { Plan } from "../../schemas/plan.ts";
 import type { ReviewLine, ReviewSection } from "../../schemas/review.ts";
 import { type LeafChange, matchesPath, valueAt } from "./leaf-changes.ts";
-import { printable, showArrow, showValue } from "./show.ts";
+import { printable, showArrow, showDifference, showValue } from "./show.ts";
 
 /** What a reviewer is told. */
 export interface Rule {
@@ -15,13 +15,16 @@ export interface Rule {
   readonly paths: readonly string[];
   /** The words; null where the plan has no such thing. */
   tell(plan: Plan): string | null;
-  /** The words for both sides, where what one says depends on the other; else `tell` of each. */
-  tellBoth?(base: Plan, head: Plan): readonly [string | null, string | null];
+  /** The words of both sides, a line each, where what one says depends on the other; else `tell` of each. */
+  tellEach?(base: Plan, head: Plan): readonly Words[];
   /** Said behind the change, e.g. "+$412, +33.4%". */
   note?(before: Plan, after: Plan): string;
   /** Chosen by somebody who edits a recipe or a target, not a consequence: such a change leads the headline. */
   readonly chosen?: boolean;
 }
+
+/** What the two sides say. */
+type Words = readonly [before: string | null, after: string | null];
 
 /** A rule of one field. */
 export function field(
@@ -37,19 +40,45 @@ export function field(
   return { section, subject, paths: [path], tell, chosen: path.startsWith("recipe.") || path.startsWith("target.") };
 }
 
-/** A rule of a list of sentences: those that both sides have are left out. */
+/** A rule of a list of texts: a line for each sentence that changed, beside the one it takes the place of. */
 export function sentences(section: ReviewSection, subject: string, path: string): Rule {
   const at = (plan: Plan) => (valueAt(plan, path) as readonly string[] | undefined) ?? [];
   const tell = (plan: Plan): string | null => (at(plan).length === 0 ? null : at(plan).map(ended).join(" "));
-  const tellBoth = (base: Plan, head: Plan) => {
-    const [old, now] = [at(base), at(head)];
-    const own = [old.filter((one) => !now.includes(one)), now.filter((one) => !old.includes(one))] as const;
+  const tellEach = (base: Plan, head: Plan): readonly Words[] => {
+    const [old, now] = [base, head].map((plan) => at(plan).flatMap(sentencesOf));
+    if (old === undefined || now === undefined) return [];
+    const gone = old.filter((one) => !now.includes(one));
+    const added = now.filter((one) => !old.includes(one));
     // The same sentences in another order, or one of them twice: all of them, to see it.
-    if (own[0].length + own[1].length === 0) return [tell(base), tell(head)] as const;
-    const words = (some: readonly string[]) => (some.length === 0 ? null : some.map(ended).join(" "));
-    return [words(own[0]), words(own[1])] as const;
+    return gone.length + added.length === 0 ? [[tell(base), tell(head)]] : paired(gone, added);
   };
-  return { section, subject, paths: [path], tell, tellBoth };
+  return { section, subject, paths: [path], tell, tellEach };
+}
+
+function sentencesOf(text: string): string[] {
+  return ended(text).split(/(?<=[.!?])\s+(?=\p{Lu})/u);
+}
+
+/** Each sentence with the one that says the same of other numbers, else with one that begins alike; the rest alone. */
+function paired(gone: readonly string[], added: readonly string[]): Words[] {
+  const open = [...added];
+  const partnerOf = (sentence: string): string | null => {
+    const found =
+      open.find((one) => withoutNumbers(one) === withoutNumbers(sentence)) ??
+      open.find((one) => firstWord(one) === firstWord(sentence));
+    if (found !== undefined) open.splice(open.indexOf(found), 1);
+    return found ?? null;
+  };
+  const pairs = gone.map((sentence): Words => [sentence, partnerOf(sentence)]);
+  return [...pairs, ...open.map((sentence): Words => [null, sentence])];
+}
+
+function withoutNumbers(sentence: string): string {
+  return sentence.replace(/[\d.,]+/g, "0");
+}
+
+function firstWord(sentence: string): string {
+  return withoutNumbers(sentence).split(" ", 1).join("");
 }
 
 function ended(sentence: string): string {
@@ -67,34 +96,28 @@ export function applyRules(rules: readonly Rule[], before: Plan, after: Plan, ch
   return rules.flatMap((rule) => {
     const matched = changes.filter(({ segments }) => rule.paths.some((pattern) => matchesPath(segments, pattern)));
     if (rule.paths.length > 0 && matched.length === 0) return [];
-    const words = rule.tellBoth?.(before, after) ?? [rule.tell(before), rule.tell(after)];
-    const [old, now] = words.map((text) => (text === null ? null : printable(text)));
-    if (old === undefined || now === undefined || old === now) return [];
     const note = rule.note?.(before, after) ?? "";
-    return [
-      {
-        rule,
-        line: lineOf(
-          rule,
-          old,
-          now,
-          note,
-          matched.map(({ path }) => path),
-        ),
-      },
-    ];
+    const paths = matched.map(({ path }) => path);
+    const lines = rule.tellEach?.(before, after) ?? [[rule.tell(before), rule.tell(after)] as const];
+    return lines.flatMap((words) => {
+      const [old, now] = words.map((text) => (text === null ? null : printable(text)));
+      if (old === undefined || now === undefined || old === now) return [];
+      return [{ rule, line: lineOf(rule, old, now, note, paths) }];
+    });
   });
 }
 
 /** "context 128k → 256k", "KL penalty: 0.01 (new)", "RoPE: yarn × 2 (gone)". */
 function lineOf(
-  { section, subject }: Rule,
+  { section, subject, chosen }: Rule,
   before: string | null,
   after: string | null,
   note: string,
   paths: string[],
 ): ReviewLine {
-  const change =
-    before === null ? `: ${after} (new)` : after === null ? `: ${before} (gone)` : ` ${showArrow(before, after)}`;
-  return { section, subject, before, after, text: `${subject}${change}${note === "" ? "" : ` (${note})`}`, paths };
+  const [old, now] =
+    section === "arithmetic" ? showDifference(before ?? "", after ?? "") : ([before ?? "", after ?? ""] as const);
+  const change = before === null ? `: ${now} (new)` : after === null ? `: ${old} (gone)` : ` ${showArrow(old, now)}`;
+  const text = `${subject}${change}${note === "" ? "" : ` (${note})`}`;
+  return { section, role: chosen === true ? "setting" : "consequence", subject, before, after, text, paths };
 }

@@ -80,6 +80,36 @@ export function countOf(count: number, noun: string): string {
   return `${showNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** "a", "a and b", "a, b and c". */
+export function andOf(names: readonly string[]): string {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}
+
+/** Longest side of a line about arithmetic, characters. */
+const LONGEST_SENTENCE = 300;
+/** What stands before the first difference, where the beginning had to go. */
+const LED_IN_BY = 80;
+
+/** Two texts that differ, each at most 300 characters: where they are longer, from a little before they differ. */
+export function showDifference(before: string, after: string): readonly [string, string] {
+  if (Math.max(before.length, after.length) <= LONGEST_SENTENCE) return [before, after];
+  let same = 0;
+  while (same < before.length && before[same] === after[same]) same += 1;
+  const from = same < LONGEST_SENTENCE / 2 ? 0 : same - LED_IN_BY;
+  return [windowOf(before, from), windowOf(after, from)];
+}
+
+function windowOf(text: string, from: number): string {
+  const front = from === 0 ? "" : "…";
+  if (front.length + text.length - from <= LONGEST_SENTENCE) return front + wholeCharacters(text.slice(from));
+  return `${front}${wholeCharacters(text.slice(from, from + LONGEST_SENTENCE - 2))}…`;
+}
+
+/** Not through the middle of a character that takes two units. */
+function wholeCharacters(text: string): string {
+  return text.replace(/^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/g, "");
+}
+
 /** The first names of a list, and how many more there are. */
 export function someOf(names: readonly string[], most: number): string {
   const shown = names.slice(0, most).map(printable).join(", ");

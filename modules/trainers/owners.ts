@@ -5,12 +5,12 @@
 import type { Issue } from "../../schemas/error.ts";
 
 /** What decides a key. */
-export interface Owner {
+interface Owner {
   /** "rl.steps", "the layout". */
   readonly name: string;
   /** Why an override of it would make the plan untrue. */
   readonly why: string;
-  /** What to set instead; null where nothing may be set. */
+  /** What to set instead of a field, or what a part of the plan follows from; null where nothing may be set. */
   readonly set: string | null;
   /** The recipe's field that the value comes from; null where it is none. */
   readonly field: string | null;
@@ -63,13 +63,13 @@ export function ownerOf(owners: Owners, key: string): Owner | null | undefined {
 }
 
 /** The owner of something below a section, for an override that puts one value in the place of all of it. */
-function ownerBelow(owners: Owners, section: string): Owner | undefined {
+function ownerBelow(owners: Owners, section: string): Owner | null {
   const depth = section.split(".").length;
-  const row = owners.find(
-    ([owner, ...patterns]) =>
-      owner !== null && patterns.some((one) => matches(one.split(".").slice(0, depth).join("."), section)),
-  );
-  return row?.[0] ?? undefined;
+  const holds = (pattern: string): boolean => {
+    const parts = pattern.split(".").filter((one) => one !== "**");
+    return parts.length > depth && matches(parts.slice(0, depth).join("."), section);
+  };
+  return owners.find(([owner, ...patterns]) => owner !== null && patterns.some(holds))?.[0] ?? null;
 }
 
 /** A mapping of YAML: neither a list nor null. */
@@ -77,8 +77,8 @@ function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Every key that overrides set, with its value: the ends of the tree. An empty section sets nothing below it. */
-export function overriddenKeys(overrides: unknown, above = ""): (readonly [key: string, value: unknown])[] {
+/** Every key that overrides set, with its value: the ends of the tree. */
+function overriddenKeys(overrides: unknown, above = ""): (readonly [key: string, value: unknown])[] {
   if (!isMapping(overrides)) return [];
   return Object.entries(overrides).flatMap(([name, value]) => {
     const key = above === "" ? name : `${above}.${name}`;
@@ -93,24 +93,28 @@ function shown(value: unknown): string {
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
 
+function todoOf({ name, set, field: own }: Owner): string {
+  if (set === null) return "remove the override";
+  return own === null ? `remove the override; ${name} follows from ${set}` : `remove the override and set ${set}`;
+}
+
 /** An issue for each override of a key that something else decides. `code` is the trainer's. */
 export function ownedOverrides(owners: Owners, { stage, overrides }: Origin, code: string): Issue[] {
   return overriddenKeys(overrides).flatMap(([key, value]): Issue[] => {
-    const own = ownerOf(owners, key);
-    const isSection = own === undefined;
-    // {} over a section changes nothing of it.
-    const owner = isSection && !isMapping(value) ? ownerBelow(owners, key) : own;
-    if (owner === undefined || owner === null) return [];
+    const own = ownerOf(owners, key) ?? null;
+    const owner = own ?? (isMapping(value) ? null : ownerBelow(owners, key));
+    if (owner === null) return [];
     return [
       {
         code,
         path: `${stage}.overrides.${key}`,
         asked: `${key} is overridden with ${shown(value)}`,
-        found: isSection
-          ? `that takes the place of a whole section, parts of which ${owner.name} decides: ${owner.why}`
-          : `${owner.name} decides it: ${owner.why}`,
+        found:
+          own === null
+            ? `that takes the place of a whole section, parts of which ${owner.name} decides: ${owner.why}`
+            : `${owner.name} decides it: ${owner.why}`,
         allowed: "overrides of keys that neither the recipe, the target nor the plan decides",
-        todo: owner.set === null ? "remove the override" : `remove the override and set ${owner.set}`,
+        todo: todoOf(owner),
       },
     ];
   });

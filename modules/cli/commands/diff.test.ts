@@ -36,6 +36,16 @@ describe("uplift diff", () => {
     await expect(diff("HEAD..", "--max-characters", "12")).rejects.toThrow(/8000 or more.*\[option-invalid\]/);
   });
 
+  it("says in its help what each condition of --fail-on means, and how a new recipe counts", () => {
+    const command = program().commands[0];
+    let help = "";
+    command?.configureOutput({ writeOut: (text) => (help += text) });
+    command?.outputHelp();
+    for (const word of ["cost>N%", "cost>$N", "incomparable", "unfit", "warnings", "data"])
+      expect(help).toMatch(new RegExp(`^  ${word.replace("$", "\\$")} {2,}\\w`, "m"));
+    expect(help).toContain("A new recipe has no former price: cost>N% cannot be checked");
+  });
+
   it("refuses a leaderboard that is none", async () => {
     const file = join(folder, "board.json");
     await expect(diff("HEAD..", "--leaderboard", file)).rejects.toThrow(/there is no such file/);

@@ -29,6 +29,18 @@ interface DiffOptions extends TargetOptions {
   readonly leaderboard?: string;
 }
 
+const CONDITIONS = `
+Conditions of --fail-on, looked at recipe by recipe:
+  cost>N%       the expected dollars of a run rise by more than N percent
+  cost>$N       they rise by more than N dollars
+  incomparable  rows can no longer be ranked with earlier ones: preset, tasks, expert, server or its settings changed
+  unfit         it does not plan and that is new, or a stage needs more memory than a GPU has
+  warnings      the plan has a warning that it did not have
+  data          anything in the section Data: tasks, splits, expert, data rules, or a recipe whose solved tasks are dropped
+A new recipe has no former price: cost>N% cannot be checked and the output says so; against cost>$N its whole price
+counts. It has no earlier rows, so incomparable never meets it; all of its warnings are new.
+Whatever the conditions, it fails when no recipe at all could be planned.`;
+
 /** Registers the command. */
 export function diffCommand(program: Command): void {
   const command = program
@@ -47,6 +59,7 @@ export function diffCommand(program: Command): void {
     .option("--fail-on <conditions>", "exit with 1 on any of: cost>20%, cost>$500, incomparable, unfit, warnings, data")
     .option("--verbose", "also list what the numbers rest on and the rendered configurations' keys", false)
     .option("--leaderboard <file>", "what `uplift leaderboard --json` printed: counts the rows a change concerns");
+  command.addHelpText("after", CONDITIONS);
   withTarget(command).action(async (what: string, recipes: string[], options: DiffOptions) => {
     const conditions = options.failOn === undefined ? null : parseFailOn(options.failOn);
     const maxCharacters = parseCharacters(options.maxCharacters);

@@ -8,7 +8,7 @@ import type { StageCost } from "../../../schemas/estimate.ts";
 import type { StageLayout } from "../../../schemas/layout.ts";
 import type { Warning } from "../../../schemas/plan.ts";
 import { blockHours, blockTooShort, type CapacityBlock, checkBlock, usableHours } from "./capacity-block.ts";
-import { evaluationEstimate, expertNotCounted } from "./evaluation.ts";
+import { evaluationEstimate } from "./evaluation.ts";
 import { exportEstimate } from "./export.ts";
 import type { CostEstimate, CostInput, StageEstimate } from "./input.ts";
 import { type Price, priceOf } from "./prices.ts";
@@ -44,7 +44,6 @@ export function estimateCost(input: CostInput): CostEstimate {
       price: { ...price, pricing: price.pricing + blockTotal(input, price, widest) },
     },
     walltimeSeconds: walltimes(input, stages),
-    notCounted: expertNotCounted(input),
     issues,
     warnings,
   };

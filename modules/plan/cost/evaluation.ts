@@ -26,7 +26,7 @@ function evaluatedTasks({ evaluatedTasks, taskSet }: CostInput): number {
  * The sentence about the expert model's endpoint, which runs elsewhere; nothing where the expert is a script. Its
  * attempts are those of the collect job: at training tasks too where SFT learns from them or RL's tasks are chosen by them.
  */
-export function expertNotCounted(input: CostInput): string[] {
+function expertNotCounted(input: CostInput): string[] {
   const { recipe, taskSet } = input;
   const { expert } = recipe;
   if (expert.kind !== "model") return [];

@@ -39,8 +39,6 @@ export interface CostEstimate {
   readonly cost: Cost;
   /** Slurm's limit for one job of the stage. */
   readonly walltimeSeconds: { sft?: number; rl: number };
-  /** What the money and hours leave out, one sentence each; belongs beside the total. */
-  readonly notCounted: string[];
   readonly issues: Issue[];
   readonly warnings: Warning[];
 }

@@ -69,7 +69,7 @@ export function trainingConfidence(claim: Claim, worst: Memory): Verdict {
   if (isUntried)
     return {
       confidence: "unproven",
-      why: `Unproven: no run of a dense Qwen3.5 with packed sequences under Megatron is known; NVIDIA's own, of 4,096 tokens, leaves packing off, and its packed ones are mixtures${claim.train.contextParallel > 1 ? ", for which alone it lists context parallelism" : ""}`,
+      why: `Unproven: of a dense Qwen3.5 with packed sequences under Megatron, NVIDIA ships only the 9B in FP8 at 4,096 tokens (its bf16 recipe leaves packing off); longer packed runs are of other models${claim.train.contextParallel > 1 ? ", and context parallelism it lists for Qwen3.5's mixtures alone" : ""}`,
     };
   return byRoom(free, "no run like it is known");
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { modelFacts } from "../../../schemas/model.ts";
-import { checkAutomodel } from "./check.ts";
+import { automodelFindings } from "./check.ts";
 import { type Config, deepMerge } from "./config-path.ts";
 import { CONSTRAINTS } from "./constraints.ts";
 import { type StageChanges, stageInput } from "./fixture.ts";
@@ -10,9 +10,8 @@ import { RUN_DIR, renderAutomodel } from "./render.ts";
 function said(changes: Config, stage: StageChanges = {}, model = stageInput(stage).model): string[] {
   const input = stageInput(stage);
   const world = input.layout.nodes * input.layout.gpusPerNode;
-  return checkAutomodel(deepMerge(renderAutomodel(input), changes), { where: "r.ts", world, model }).map(
-    ({ code, path }) => `${code} ${path.replace("r.ts: automodel: ", "")}`,
-  );
+  const config = deepMerge(renderAutomodel(input), changes);
+  return automodelFindings(config, { world, model }).map(({ code, key }) => `${code} ${key}`);
 }
 
 describe("Automodel's rule", () => {

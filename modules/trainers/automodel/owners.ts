@@ -12,7 +12,7 @@ const checkpoints = part(
 );
 const evaluation = part("the evaluation", "it alone scores checkpoints, on tasks that are held out");
 const recipeClass = part("the trainer", "chat trajectories need this class of Automodel's");
-const wandb = part("the target's wandb", "the plan names the run, and restarts find it by its id", "wandb in the target");
+const wandb = part("the target's wandb", "the plan names the run, and restarts find it by its id");
 const model = field("model");
 const data = field("sft.data");
 const learningRate = field("sft.learningRate");
@@ -41,9 +41,19 @@ export const AUTOMODEL_OWNERS: Owners = [
   [steps, "step_scheduler.**"],
 
   // Dropout and the routers' own loss: what a model's configuration says of training alone.
-  [null, ...["attention_dropout", "router_aux_loss_coef"].flatMap((key) => [`model.${key}`, `model.text_config.${key}`])],
+  [
+    null,
+    ...["attention_dropout", "router_aux_loss_coef"].flatMap((key) => [`model.${key}`, `model.text_config.${key}`]),
+  ],
   [field("rope"), "model.rope_parameters.**", "model.text_config.rope_parameters.**"],
-  [layout, "model.torch_dtype", "model.attn_implementation", "model.backend.**", "model.use_*", "model.*output_hidden*"],
+  [
+    layout,
+    "model.torch_dtype",
+    "model.attn_implementation",
+    "model.backend.**",
+    "model.use_*",
+    "model.*output_hidden*",
+  ],
   [model, "model.**", "processor.**", "embedding_row_repair.**"],
 
   [field("sft.lora.rank"), "peft.dim", "peft.moe_rank_scaling"],

@@ -34,11 +34,13 @@ describe("the Automodel configuration of an SFT stage", () => {
       ...{ save_checkpoint_every_epoch: false, preemption_signal: "SIGUSR1" },
     });
     expect(config.optimizer).toMatchObject({ lr: 1e-4, betas: [0.9, 0.95], weight_decay: 0.01 });
-    // The recipe's rate rises from 0 and falls to 0; Automodel's own ends are a tenth and a hundredth of the peak.
+    // The first step trains, at a third of the peak with 2 steps of warm-up, and the last rate is 0; Automodel's own ends
+    // are a tenth and a hundredth of the peak.
     expect(config.lr_scheduler).toEqual({
       ...{ lr_decay_style: "cosine", lr_warmup_steps: 2, lr_decay_steps: 20 },
-      ...{ init_lr: 0, max_lr: 1e-4, min_lr: 0 },
+      ...{ init_lr: 1e-4 / 3, max_lr: 1e-4, min_lr: 0 },
     });
+    expect(valueAt(renderAutomodel(stageInput({ sft: { warmupSteps: 0 } })), "lr_scheduler.init_lr")).toBe(1e-4);
     expect(config.clip_grad_norm).toEqual({ max_norm: 0.5 });
     expect([config.seed, valueAt(config, "rng.seed")]).toEqual([7, 7]);
     expect(valueAt(config, "dist_env.timeout_minutes")).toBe(60);
@@ -127,7 +129,7 @@ describe("the Automodel configuration of an SFT stage", () => {
       const config = renderAutomodel(input);
       expect(canonicalJson(renderAutomodel(stageInput(changes)))).toBe(canonicalJson(config));
       const world = input.layout.nodes * input.layout.gpusPerNode;
-      expect(checkAutomodel(config, { where: "r.ts", world, model: input.model, recipe: input.recipe })).toEqual([]);
+      expect(checkAutomodel(config, { world, model: input.model, recipe: input.recipe })).toEqual([]);
     }
   });
 

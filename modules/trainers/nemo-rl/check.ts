@@ -51,7 +51,12 @@ export function checkNemoRl(config: Record<string, unknown>, context: CheckConte
   const findings = nemoRlFindings(config, context).map((issue): Issue => {
     const path = pathOf(NEMO_RL_OWNERS, issue.path, origin);
     // Where the path is a field of the recipe, the message still says which key of the trainer's it became.
-    return { ...issue, path, asked: path.endsWith(issue.path) || issue.asked.includes(issue.path) ? issue.asked : `${issue.asked} (${issue.path})` };
+    return {
+      ...issue,
+      path,
+      asked:
+        path.endsWith(issue.path) || issue.asked.includes(issue.path) ? issue.asked : `${issue.asked} (${issue.path})`,
+    };
   });
   const owned = ownedOverrides(NEMO_RL_OWNERS, origin, "nemo-rl-override-owned");
   return joined(findings, owned, { unknown: ["nemo-rl-unknown-key"], value: "nemo-rl-bad-value" });

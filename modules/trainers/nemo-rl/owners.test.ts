@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { ownerOf } from "../owners.ts";
 import { checkNemoRl } from "./check.ts";
 import { contextOf, stageInput, type Variation } from "./fixture.ts";
 import { NEMO_RL_OWNERS } from "./owners.ts";
-import { ownerOf } from "../owners.ts";
 import { renderNemoRl } from "./render.ts";
 
 /** "grpo.seed" and 3 → {grpo: {seed: 3}}. */
@@ -30,38 +30,46 @@ function keysOf(node: Node, above = ""): string[] {
 
 describe("an override of what the plan counts with is refused", () => {
   test.each<[string, unknown, string]>([
-    ["policy.megatron_cfg.tensor_model_parallel_size", 2, "rl.parallelism.tensorParallel"],
-    ["policy.max_total_sequence_length", 262_144, "context"],
-    ["policy.generation.vllm_cfg.max_model_len", 262_144, "context"],
-    ["policy.megatron_cfg.activation_checkpointing", false, "rl.parallelism"],
-    ["policy.train_micro_batch_size", 8, "rl.parallelism"],
-    ["policy.generation.vllm_cfg.gpu_memory_utilization", 0.99, "rl.parallelism"],
-    ["policy.generation.vllm_kwargs.max_num_seqs", 4096, "rl.parallelism"],
-    ["policy.megatron_cfg.defer_fp32_logits", false, "rl.parallelism"],
-    ["policy.logprob_chunk_size", null, "rl.parallelism"],
-    ["policy.megatron_cfg.env_vars.PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", "rl.parallelism"],
-    ["grpo.max_num_steps", 10, "rl.steps"],
-    ["grpo.use_dynamic_sampling", true, "rl.promptsPerStep or rl.rolloutsPerPrompt"],
-    ["checkpointing.save_period", 7, "rl.saveEverySteps"],
-    ["checkpointing.keep_top_k", 1, "rl.saveEverySteps and report"],
-    ["checkpointing.checkpoint_dir", "/tmp/x", "rl.saveEverySteps and report"],
-    ["checkpointing.checkpoint_must_save_by", "00:01:00:00", "the target"],
-    ["policy.megatron_cfg.optimizer.lr", 1, "rl.learningRate"],
-    ["policy.megatron_cfg.scheduler.lr_warmup_init", 0, "rl.warmupSteps"],
-    ["policy.model_name", "foo/bar", "model"],
-    ["policy.generation.temperature", 0.2, "rl.temperature"],
-    ["policy.generation.top_p", 0.9, "rl.temperature"],
-    ["data.train.data_path", "/tmp/other.jsonl", "tasks or rl.tasks"],
-    ["env.nemo_gym.my_server", { resources_servers: {} }, "tasks or rl.tasks"],
-    ["cluster.num_nodes", 9, "rl.parallelism.nodes"],
-    ["logger.wandb.id", "mine", "wandb in the target"],
-  ])("%s = %j: set %s", (key, value, set) => {
+    ["policy.megatron_cfg.tensor_model_parallel_size", 2, " and set rl.parallelism.tensorParallel"],
+    ["policy.max_total_sequence_length", 262_144, " and set context"],
+    ["policy.generation.vllm_cfg.max_model_len", 262_144, " and set context"],
+    ["policy.megatron_cfg.activation_checkpointing", false, "; the layout follows from rl.parallelism"],
+    ["policy.train_micro_batch_size", 8, "; the layout follows from rl.parallelism"],
+    ["policy.generation.vllm_cfg.gpu_memory_utilization", 0.99, "; the layout follows from rl.parallelism"],
+    ["policy.generation.vllm_kwargs.max_num_seqs", 4096, "; the layout follows from rl.parallelism"],
+    ["policy.megatron_cfg.defer_fp32_logits", false, "; the layout follows from rl.parallelism"],
+    ["policy.logprob_chunk_size", null, "; the layout follows from rl.parallelism"],
+    [
+      "policy.megatron_cfg.env_vars.PYTORCH_CUDA_ALLOC_CONF",
+      "expandable_segments:True",
+      "; the layout follows from rl.parallelism",
+    ],
+    ["grpo.max_num_steps", 10, " and set rl.steps"],
+    ["grpo.use_dynamic_sampling", true, " and set rl.promptsPerStep or rl.rolloutsPerPrompt"],
+    ["checkpointing.save_period", 7, " and set rl.saveEverySteps"],
+    ["checkpointing.keep_top_k", 1, "; the list of declared checkpoints follows from rl.saveEverySteps and report"],
+    [
+      "checkpointing.checkpoint_dir",
+      "/tmp/x",
+      "; the list of declared checkpoints follows from rl.saveEverySteps and report",
+    ],
+    ["checkpointing.checkpoint_must_save_by", "00:01:00:00", "; the launch follows from the target"],
+    ["policy.megatron_cfg.optimizer.lr", 1, " and set rl.learningRate"],
+    ["policy.megatron_cfg.scheduler.lr_warmup_init", 0, " and set rl.warmupSteps"],
+    ["policy.model_name", "foo/bar", " and set model"],
+    ["policy.generation.temperature", 0.2, " and set rl.temperature"],
+    ["policy.generation.top_p", 0.9, ""],
+    ["data.train.data_path", "/tmp/other.jsonl", " and set tasks or rl.tasks"],
+    ["env.nemo_gym.my_server", { resources_servers: {} }, " and set tasks or rl.tasks"],
+    ["cluster.num_nodes", 9, " and set rl.parallelism.nodes"],
+    ["logger.wandb.id", "mine", ""],
+  ])("%s = %j: remove it%s", (key, value, instead) => {
     const input = stageInput({ rl: { overrides: nested(key, value) } });
     const issues = checkNemoRl(renderNemoRl(input), contextOf(input));
     const owned = issues.filter(({ code }) => code === "nemo-rl-override-owned");
     expect(owned).toHaveLength(1);
     expect(owned[0]?.path.startsWith(`rl.overrides.${key}`)).toBe(true);
-    expect(owned[0]?.todo).toBe(`remove the override and set ${set}`);
+    expect(owned[0]?.todo).toBe(`remove the override${instead}`);
     expect(owned[0]?.asked).toContain(`${key}`);
     for (const { path } of issues) expect(path).not.toMatch(/^(policy|grpo|checkpointing|cluster)\b/);
   });
@@ -71,11 +79,16 @@ describe("an override of what the plan counts with is refused", () => {
   });
 
   test("one value in the place of a whole section is refused at the section", () => {
-    for (const section of ["checkpointing", "policy.megatron_cfg", "policy.megatron_cfg.scheduler", "grpo.async_grpo"])
+    for (const section of [
+      "checkpointing",
+      "policy.megatron_cfg",
+      "policy.megatron_cfg.scheduler",
+      "logger.wandb",
+      "policy",
+    ])
       for (const value of [null, "off", []])
         expect(said(section, value)).toContain(`nemo-rl-override-owned rl.overrides.${section}`);
-    // It is merged with what is there, and changes nothing.
-    expect(said("policy.megatron_cfg.peft", {})).toEqual([]);
+    expect(said("logger.tensorboard", {})).toEqual([]);
   });
 });
 
@@ -124,8 +137,16 @@ test("every pattern is of a key that one of the versions has, or of a section th
     };
     return keysOf(schema.$defs.grpo);
   });
-  const open = ["policy.megatron_cfg.env_vars.", "policy.generation.vllm_cfg.env_vars.", "policy.generation.vllm_kwargs."];
-  const known = [...keys, ...open.map((section) => `${section}PYTORCH_X`), "policy.generation.vllm_kwargs.disable_log_stats"];
+  const open = [
+    "policy.megatron_cfg.env_vars.",
+    "policy.generation.vllm_cfg.env_vars.",
+    "policy.generation.vllm_kwargs.",
+  ];
+  const known = [
+    ...keys,
+    ...open.map((section) => `${section}PYTORCH_X`),
+    "policy.generation.vllm_kwargs.disable_log_stats",
+  ];
   for (const [owner, ...patterns] of NEMO_RL_OWNERS)
     for (const pattern of patterns)
       expect(

@@ -11,17 +11,19 @@ const checkpoints = part(
   "rl.saveEverySteps and report",
 );
 const launch = part("the launch", "nodes, ports and time limits of the job follow from the target", "the target");
-const evaluation = part("the evaluation", "it alone scores checkpoints, and the trainer's own scores would not be comparable");
+const evaluation = part(
+  "the evaluation",
+  "it alone scores checkpoints, and the trainer's own scores would not be comparable",
+);
 const sampling = part(
   "the loss",
   "it takes rollouts for samples of the policy itself, at rl.temperature and with nothing cut off",
-  "rl.temperature",
 );
 const model = field("model");
 const rope = field("rope", "rope, or another model");
 const tasks = field("rl.tasks", "tasks or rl.tasks");
 const attempts = field("rl.promptsPerStep", "rl.promptsPerStep or rl.rolloutsPerPrompt");
-const wandb = part("the target's wandb", "the plan names the run", "wandb in the target");
+const wandb = part("the target's wandb", "the plan names the run, and restarts find it by its id");
 
 const M = "policy.megatron_cfg";
 const G = "policy.generation";
@@ -50,7 +52,7 @@ const ALGORITHM: Owners = [
     ),
     "reward_penalties.**",
   ],
-  [part("the recipe's rl block", "steps, attempts and cost are counted from it", "rl"), "grpo.**"],
+  [part("the recipe's rl block", "steps, attempts and cost are counted from it"), "grpo.**"],
   [field("rl.clip.low"), "loss_fn.ratio_clip_min"],
   [field("rl.clip.high"), "loss_fn.ratio_clip_max"],
   [null, "loss_fn.**"],

@@ -264,18 +264,24 @@ test("the trainer saves as long before the limit as the time-limit rule says", (
   );
 });
 
-test.each([0, 1, 5])("with %i steps of warm-up the first step trains, and each adds as much as the one before", (warmupSteps) => {
-  const config = renderNemoRl(stageInput({ rl: { warmupSteps, learningRate: 6e-6 } }));
-  const scheduler = valueAt(config, "policy.megatron_cfg.scheduler") as { lr_warmup_init: number; lr_warmup_iters: number };
-  // Megatron's OptimizerParamScheduler: step k + 1 trains at the rate of k steps done.
-  const rate = (done: number): number =>
-    scheduler.lr_warmup_iters > 0 && done <= scheduler.lr_warmup_iters
-      ? scheduler.lr_warmup_init + ((6e-6 - scheduler.lr_warmup_init) * done) / scheduler.lr_warmup_iters
-      : 6e-6;
-  for (let done = 0; done <= warmupSteps; done += 1)
-    expect(rate(done)).toBeCloseTo((6e-6 * (done + 1)) / (warmupSteps + 1), 15);
-  expect(scheduler.lr_warmup_init).toBeGreaterThan(0);
-});
+test.each([0, 1, 5])(
+  "with %i steps of warm-up the first step trains, and each adds as much as the one before",
+  (warmupSteps) => {
+    const config = renderNemoRl(stageInput({ rl: { warmupSteps, learningRate: 6e-6 } }));
+    const scheduler = valueAt(config, "policy.megatron_cfg.scheduler") as {
+      lr_warmup_init: number;
+      lr_warmup_iters: number;
+    };
+    // Megatron's OptimizerParamScheduler: step k + 1 trains at the rate of k steps done.
+    const rate = (done: number): number =>
+      scheduler.lr_warmup_iters > 0 && done <= scheduler.lr_warmup_iters
+        ? scheduler.lr_warmup_init + ((6e-6 - scheduler.lr_warmup_init) * done) / scheduler.lr_warmup_iters
+        : 6e-6;
+    for (let done = 0; done <= warmupSteps; done += 1)
+      expect(rate(done)).toBeCloseTo((6e-6 * (done + 1)) / (warmupSteps + 1), 15);
+    expect(scheduler.lr_warmup_init).toBeGreaterThan(0);
+  },
+);
 
 test("sequences are packed where the layout says so, and long ones may not be left unpacked by anyone", () => {
   const path = "policy.sequence_packing.enabled";
