@@ -1,17 +1,18 @@
 import { defineConfig } from "vitest/config";
 
-/** Tests beside the code that start real sandboxes, services or databases: seconds each, so not at every edit. */
+/** Tests beside the code that start real sandboxes, services, databases, scripts: seconds each, so not at every edit. */
 const SERVICES = [
   "modules/environments/{attempts,main,orphans,repo-chores,sandbox,turns}.test.ts",
   "modules/tasks/{collect-service,expert,main}.test.ts",
   "modules/tasks/repo-chores/grader.test.ts",
-  "modules/cli/isolated.test.ts",
+  "modules/cli/{git-trees,isolated,review-sides}.test.ts",
   "modules/cli/steps/probe.test.ts",
   "modules/cluster/local-process.test.ts",
   "modules/evaluation/{evaluate,infrastructure,interruption,model-mistakes,outages}.test.ts",
   "modules/leaderboard/{app,store}.test.ts",
   "modules/runs/{app,process-scheduler,reconciler}.test.ts",
   "modules/stores/database.test.ts",
+  "modules/trainers/launch/{batch-script,export-script,finish-checkpoint}.test.ts",
 ];
 
 /** Tests that need the machine to themselves: what they drill or measure depends on how long things take. */
@@ -25,6 +26,8 @@ export default defineConfig({
     // A sandbox or an embedded Postgres takes seconds to start when other work keeps both cores busy.
     hookTimeout: 120_000,
     testTimeout: 60_000,
+    // By itself vitest leaves one of two cores idle.
+    maxWorkers: 2,
     projects: [
       {
         extends: true,

@@ -56,6 +56,18 @@ describe("the process scheduler", () => {
     expect(await readFile(job.logPath, "utf8")).toMatch(/^# .*\nout\nerr\n$/);
   });
 
+  it("never takes a job that is just starting or just ending for lost", async () => {
+    // On busy cores a process is seen before it has an environment to be found by.
+    const jobs = Array.from({ length: 24 }, () => bash("exit 3"));
+    const states = await Promise.all(
+      jobs.map(async (job) => {
+        await scheduler.submit(job);
+        return ended(job.key);
+      }),
+    );
+    expect(states).toEqual(jobs.map(() => ({ kind: "exited", code: 3 })));
+  });
+
   it("starts a key once, however often it is submitted", async () => {
     const job = bash("echo once >> count; sleep 0.3");
     await Promise.all([scheduler.submit(job), scheduler.submit(job), scheduler.submit(job)]);

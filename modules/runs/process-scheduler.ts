@@ -90,13 +90,14 @@ export class ProcessScheduler {
     if (exit) return { kind: "exited", code: exit.code };
     const submitted = await readJson(join(folder, "submitted.json"), SubmittedFile);
     if (!submitted) return { kind: "unknown" };
+    // Asked first: a process that has just been started has no environment to be found by until it runs; one that has
+    // claimed its key has.
+    const hadClaimed = await claimed(folder);
     if ((await processesOf(key)).length > 0) return { kind: "running" };
     // It may have ended between the two looks, or not have claimed its key yet.
     const ended = await readJson(join(folder, "exit.json"), ExitFile);
     if (ended) return { kind: "exited", code: ended.code };
-    return Date.now() - submitted.at < CLAIM_MILLISECONDS && !(await claimed(folder))
-      ? { kind: "running" }
-      : { kind: "lost" };
+    return Date.now() - submitted.at < CLAIM_MILLISECONDS && !hadClaimed ? { kind: "running" } : { kind: "lost" };
   }
 
   /** Ends every process of a key: first asks, then kills. Safe to repeat. */
