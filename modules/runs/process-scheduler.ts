@@ -35,7 +35,8 @@ const CLAIM_MILLISECONDS = 10_000;
 
 /**
  * Claims the key (mkdir is atomic, so that a second wrapper of the same key ends at once), runs the command and
- * records its exit code by rename. A signal's exit code is 128 + its number, as the shell has it.
+ * records its exit code by rename. A signal's exit code is 128 + its number, as the shell has it. Its last command is
+ * a built-in one: bash would turn into any other, and for a moment have no environment to be found by.
  */
 const WRAPPER = `
 mkdir "$UPLIFT_JOB_FOLDER/claim" 2>/dev/null || exit 0
@@ -43,6 +44,7 @@ mkdir "$UPLIFT_JOB_FOLDER/claim" 2>/dev/null || exit 0
 code=$?
 printf '{"code":%d}' "$code" > "$UPLIFT_JOB_FOLDER/exit.json.new"
 mv "$UPLIFT_JOB_FOLDER/exit.json.new" "$UPLIFT_JOB_FOLDER/exit.json"
+exit 0
 `;
 
 const ExitFile = z.object({ code: z.number().int() });
