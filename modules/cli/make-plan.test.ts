@@ -1,13 +1,16 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { canonicalJson, digestJson } from "../../schemas/digest.ts";
 import { UserError } from "../../schemas/error.ts";
 import { Plan } from "../../schemas/plan.ts";
-import { AwsTarget } from "../../schemas/target.ts";
-import { makePlan } from "./make-plan.ts";
+import { Recipe } from "../../schemas/recipe.ts";
+import { AwsTarget, type Target } from "../../schemas/target.ts";
+import { compilePlan } from "../plan/index.ts";
+import { gatherFacts, makePlan } from "./make-plan.ts";
 import { loadTarget, PROJECT_DIR } from "./project.ts";
 import { loadRecipe } from "./recipe-file.ts";
 
@@ -89,6 +92,72 @@ describe("the reference case", () => {
     }
     expect(long.train).toBeGreaterThan(short.train);
     expect(long.heldOut).toBeGreaterThan(short.heldOut);
+  });
+});
+
+describe("a cluster's plan", () => {
+  /** The same value with every mapping's keys in another order. */
+  function shuffled(value: unknown, order: (keys: string[]) => string[]): unknown {
+    if (Array.isArray(value)) return value.map((item) => shuffled(item, order));
+    if (typeof value !== "object" || value === null) return value;
+    const members = value as Record<string, unknown>;
+    return Object.fromEntries(order(Object.keys(members)).map((key) => [key, shuffled(members[key], order)]));
+  }
+
+  it("is the same, byte for byte, whatever the order of keys in recipe and target", async () => {
+    const target = await loadTarget("aws-p5en");
+    const { inputs } = await gatherFacts(recipeFile("github-sft-rl"), target);
+    const expected = canonicalJson(compilePlan(inputs));
+    fc.assert(
+      fc.property(fc.infiniteStream(fc.nat()), (numbers) => {
+        const order = (keys: string[]) =>
+          keys
+            .map((key) => [numbers.next().value as number, key] as const)
+            .sort(([a], [b]) => a - b)
+            .map(([, key]) => key);
+        const again = { ...inputs, recipe: Recipe.parse(shuffled(inputs.recipe, order)) };
+        expect(canonicalJson(compilePlan({ ...again, target: shuffled(target, order) as Target }))).toBe(expected);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  it("never asks for more than the target has: nodes, memory of a GPU, whole nodes, sequences of full length", async () => {
+    const target = await loadTarget("aws-p5");
+    const { inputs } = await gatherFacts(recipeFile("unreal-256k-sft-rl"), target);
+    const clusters = await Promise.all(CLUSTERS.map(loadTarget));
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...clusters),
+        fc.integer({ min: 1, max: 16 }),
+        fc.integer({ min: 1, max: 8 }),
+        fc.constantFrom("colocated", "dedicated"),
+        fc.boolean(),
+        (cluster, maxNodes, nodes, placement, adapters) => {
+          const rl = { ...inputs.recipe.rl, parallelism: { nodes }, rollouts: { placement } };
+          const recipe = Recipe.parse({ ...inputs.recipe, rl: adapters ? rl : { ...rl, lora: undefined } });
+          const within = { ...cluster, maxNodes } as Target;
+          try {
+            for (const { layout, fit } of compilePlan({ ...inputs, recipe, target: within }).layouts) {
+              expect(layout.nodes).toBeLessThanOrEqual(maxNodes);
+              expect(fit.totalGib).toBeLessThanOrEqual(fit.limitGib);
+              if (layout.kind === "serving") expect(layout.engine.concurrentSequences).toBeGreaterThan(0);
+              else {
+                const { tensorParallel, contextParallel, pipelineParallel, dataParallel } = layout.train;
+                const generating = layout.kind === "rl" ? layout.generationNodes : 0;
+                const gpus = (layout.nodes - generating) * layout.gpusPerNode;
+                expect(tensorParallel * contextParallel * pipelineParallel * dataParallel).toBe(gpus);
+              }
+            }
+          } catch (error) {
+            // Refused is right as well, if it is for a reason that has a remedy.
+            if (!(error instanceof UserError)) throw error;
+            for (const { todo } of error.issues) expect(todo).not.toBe("");
+          }
+        },
+      ),
+      { numRuns: 60 },
+    );
   });
 });
 
