@@ -8,6 +8,12 @@ import { type Add, checkAliases, checkNode, type FieldPath } from "./yaml-checks
 
 export type { FieldPath };
 
+/** What to do about the commonest slips. */
+const SYNTAX_REMEDIES: Readonly<Record<string, string>> = {
+  TAB_AS_INDENT: "indent with spaces; the rest of the file is read when that is done",
+  BLOCK_AS_IMPLICIT_KEY: 'put a text that holds ": " in quotes',
+};
+
 /** A recipe has a few thousand characters. */
 const MAX_CHARACTERS = 1024 * 1024;
 /** The parser recurses: some thousand levels end the process, not with an error. */
@@ -64,7 +70,10 @@ export function readYamlDocument(text: string, file: string): YamlDocument {
   });
   const documents: Document.Parsed[] = Array.isArray(parsed) ? parsed : [];
   const [document, second] = documents;
-  for (const { code, message, pos } of documents.flatMap(({ errors }) => errors)) {
+  const errors = documents.flatMap((one) => one.errors);
+  // What stands behind a tab is read as something else: its mistakes are none.
+  const tab = errors.find(({ code }) => code === "TAB_AS_INDENT");
+  for (const { code, message, pos } of tab ? [tab] : errors) {
     if (code === "DUPLICATE_KEY") {
       const path = document?.contents ? pathOfKey(document.contents, pos[0]) : [];
       add(pos[0], path, "yaml-duplicate-key", {
@@ -78,7 +87,7 @@ export function readYamlDocument(text: string, file: string): YamlDocument {
         asked: "the file is read as YAML 1.2",
         found: message.charAt(0).toLowerCase() + message.slice(1),
         allowed: "one YAML mapping",
-        todo: "correct it; an editor with YAML support shows the place",
+        todo: SYNTAX_REMEDIES[code] ?? "correct it; an editor with YAML support shows the place",
       });
   }
   if (second)
