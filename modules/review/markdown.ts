@@ -26,33 +26,36 @@ export const REVIEW_MARKER = "<!-- uplift-review -->";
 /** What the forges take, characters. */
 export const COMMENT_CHARACTERS = { github: 65_536, gitlab: 1_000_000 } as const;
 
+/** Longest text in the title, characters before escaping, which may make six of one. */
+const LONGEST_TITLE = 200;
+const LONGEST_SIDE = 40;
 /** Longest headline in the list of recipes, characters before escaping. */
 const LONGEST_HEADLINE = 600;
 /** Room for the sentence that says what was left out. */
-const LEFT_OUT_CHARACTERS = 1200;
-/** Fewer cannot hold a summary. */
-const LEAST_CHARACTERS = 8000;
+const LEFT_OUT_CHARACTERS = 1400;
+/** Fewer cannot hold a summary: a title of escapes alone, a third for recipes, a tenth each for verdict and notes. */
+export const LEAST_CHARACTERS = 10_000;
 
-/** The comment, never longer than `maxCharacters` (at least 8,000). */
+/** The comment, never longer than `maxCharacters` (at least 10,000). */
 export function renderReviewMarkdown(review: Review, options: { readonly maxCharacters: number }): string {
   const most = Math.max(LEAST_CHARACTERS, options.maxCharacters);
   const toRead = grouped(recipesToRead(review));
-  const sides = [review.before, review.after, review.target].map((name) => inline(cut(name, 80)));
-  const title = `${REVIEW_MARKER}\n## Uplift: ${inline(summaryOf(review))}\n\n${sides[0]} → ${sides[1]} on ${sides[2]}\n`;
+  const sides = [review.before, review.after, review.target].map((name) => inline(cut(name, LONGEST_SIDE)));
+  const title = `${REVIEW_MARKER}\n## Uplift: ${inline(cut(summaryOf(review), LONGEST_TITLE))}\n\n${sides[0]} → ${sides[1]} on ${sides[2]}\n`;
   const verdict = within(
     verdictOf(review).map((line) => `- ${inline(cut(line))}\n`),
-    most / 8,
+    most / 10,
   );
   const summary = within(
     toRead.flatMap((one) => summaryLines(one, review)),
-    most / 2,
+    most / 3,
   );
   const remarks = [...unchangedLines(review), ...remarksOf(review), ...isolationLines(review)];
   const foot = fold(
     "Notes on this comparison",
     within(
       remarks.map((remark) => `- ${inline(cut(remark))}\n`),
-      most / 8,
+      most / 10,
     ),
   );
   const head = [title, verdict, summary].filter((part) => part !== "").join("\n");
@@ -128,7 +131,7 @@ function withinBudget(all: readonly Details[], budget: number): { details: strin
 
 function leftOutText(leftOut: readonly Details[]): string {
   const characters = leftOut.reduce((sum, { text }) => sum + text.length, 0);
-  const names = leftOut.slice(0, 3).map(({ recipe }) => inline(cut(recipe, 60)));
+  const names = leftOut.slice(0, 3).map(({ recipe }) => inline(cut(recipe, LONGEST_SIDE)));
   const more = leftOut.length > names.length ? ` and ${leftOut.length - names.length} more` : "";
   return `_Details of ${names.join(", ")}${more} left out: ${characters} characters more than a comment may have. The job's output has all of it._`;
 }

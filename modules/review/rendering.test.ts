@@ -278,6 +278,7 @@ describe("the comment of a review", () => {
       fc.string({ maxLength: 300 }),
       fc.string({ unit: "binary", maxLength: 1000 }),
       fc.constant("<&@#|".repeat(500)),
+      fc.constant("&a".repeat(500)),
     );
     const recipe = fc.record({ recipe: text, headline: text, text }).map(
       (one): RecipeReview => ({
@@ -290,7 +291,7 @@ describe("the comment of a review", () => {
       fc.property(
         fc.array(recipe, { maxLength: 30 }),
         fc.record({ before: text, after: text, target: text, notes: fc.array(text, { maxLength: 40 }) }),
-        fc.constantFrom(8000, 20_000, 65_536),
+        fc.constantFrom(10_000, 20_000, 65_536),
         (recipes, sides, maxCharacters) => {
           const comment = renderReviewMarkdown(review(recipes, sides), { maxCharacters });
           expect(comment.length).toBeLessThanOrEqual(maxCharacters);

@@ -33,7 +33,7 @@ describe("uplift diff", () => {
     await expect(diff("HEAD..", "--fail-on", "cost>20")).rejects.toThrow(/\[option-invalid\]/);
     await expect(diff("HEAD..", "--json", "--markdown")).rejects.toThrow(/leave one out.*\[option-invalid\]/);
     await expect(diff("HEAD..", "--out", "x")).rejects.toThrow(/\[option-invalid\]/);
-    await expect(diff("HEAD..", "--max-characters", "12")).rejects.toThrow(/8000 or more.*\[option-invalid\]/);
+    await expect(diff("HEAD..", "--max-characters", "12")).rejects.toThrow(/10000 or more.*\[option-invalid\]/);
   });
 
   it("says in its help what each condition of --fail-on means, and how a new recipe counts", () => {

@@ -11,6 +11,7 @@ import { LeaderboardFacts, type Review } from "../../../schemas/review.ts";
 import {
   COMMENT_CHARACTERS,
   failures,
+  LEAST_CHARACTERS,
   parseFailOn,
   renderReviewMarkdown,
   renderReviewText,
@@ -128,13 +129,13 @@ function inProject(recipe: string): string {
 
 function parseCharacters(text: string): number {
   const number = Number(text);
-  if (Number.isInteger(number) && number >= 8000) return number;
+  if (Number.isInteger(number) && number >= LEAST_CHARACTERS) return number;
   throw new UserError({
     code: "option-invalid",
     path: "--max-characters",
     asked: `${text} characters`,
     found: "that is no whole number a comment could have",
-    allowed: "8000 or more",
+    allowed: `${LEAST_CHARACTERS} or more`,
     todo: `leave it out for GitHub; ${COMMENT_CHARACTERS.gitlab} for GitLab`,
   });
 }
