@@ -22,6 +22,11 @@ export function renderIssue(issue: Issue): string {
   return `${issue.path}: ${issue.asked}, but ${issue.found}. Allowed: ${issue.allowed}. To do: ${issue.todo}. [${issue.code}]`;
 }
 
+/** The same mistakes, their paths as `locate` writes them: with a file, or a file's line and column. */
+export function located(issues: readonly Issue[], locate: (path: string) => string): Issue[] {
+  return issues.map((issue) => ({ ...issue, path: locate(issue.path) }));
+}
+
 /** One or more mistakes, all reported at once. */
 export class UserError extends Error {
   readonly issues: readonly Issue[];

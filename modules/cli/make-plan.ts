@@ -7,7 +7,7 @@ import { dirname, join, resolve } from "node:path";
 import type { DatasetIndex } from "../../schemas/dataset.ts";
 import { digestJson } from "../../schemas/digest.ts";
 import type { ServerKind } from "../../schemas/endpoint.ts";
-import { type Issue, UserError } from "../../schemas/error.ts";
+import { type Issue, located, UserError } from "../../schemas/error.ts";
 import { MODELS, type Model, modelFacts } from "../../schemas/model.ts";
 import type { Plan, PlanBody, TaskSetSummary } from "../../schemas/plan.ts";
 import { contextTokensOf, type Recipe } from "../../schemas/recipe.ts";
@@ -15,7 +15,7 @@ import type { Target } from "../../schemas/target.ts";
 import type { TaskSet } from "../../schemas/task.ts";
 import { digestFiles, hashFiles } from "../checkpoints/index.ts";
 import { HARNESS_VERSION } from "../evaluation/index.ts";
-import { compilePlan, type EvaluatedSplit, mistakesBeside, type PlanInputs, parseRecipe } from "../plan/index.ts";
+import { checkAlone, compilePlan, type EvaluatedSplit, type PlanInputs, parseRecipe } from "../plan/index.ts";
 import {
   buildTaskSet,
   checkDataset,
@@ -53,8 +53,8 @@ export async function makePlan(file: string, target: Target, options: PlanOption
 export async function checkRecipeFile(file: string): Promise<void> {
   const loaded = await loadRecipe(file);
   const locate = (path: string) => loaded.locate(path) ?? `${file}: ${path}`;
-  const mistakes = mistakesBeside(parseRecipe(loaded.recipe, locate));
-  if (mistakes.length > 0) throw new UserError(mistakes.map((issue) => ({ ...issue, path: locate(issue.path) })));
+  const mistakes = checkAlone(parseRecipe(loaded.recipe, locate));
+  if (mistakes.length > 0) throw new UserError(located(mistakes, locate));
 }
 
 /** Everything a plan is made from, so that planning itself looks nothing up. */
@@ -70,10 +70,8 @@ export async function gatherFacts(
       : (loaded.locate(path) ?? `${file}: ${path}`);
   const written = parseRecipe(loaded.recipe, locate);
   const recipe = { ...written, server: options.server ?? written.server };
-  const [tasks, base] = await both(
-    describeTasks(recipe, file, locate),
-    describeModel(recipe, target, locate),
-    mistakesBeside(recipe).map((issue) => ({ ...issue, path: locate(issue.path) })),
+  const [tasks, base] = await both(describeTasks(recipe, file, locate), describeModel(recipe, target, locate), () =>
+    located(checkAlone(recipe), locate),
   );
   const inputs: PlanInputs = {
     ...{ recipe, locate, target, trainers, ...base },
@@ -87,13 +85,14 @@ export async function gatherFacts(
 }
 
 /** Both facts, or one error with everything that is wrong with either and with the recipe by itself. */
-async function both<A, B>(first: Promise<A>, second: Promise<B>, mistakes: readonly Issue[]): Promise<[A, B]> {
+async function both<A, B>(first: Promise<A>, second: Promise<B>, alone: () => readonly Issue[]): Promise<[A, B]> {
   const [a, b] = await Promise.allSettled([first, second]);
   if (a.status === "fulfilled" && b.status === "fulfilled") return [a.value, b.value];
   const reasons: unknown[] = [a, b].flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
   const defect = reasons.find((reason) => !(reason instanceof UserError));
   if (defect !== undefined) throw defect;
   const found = reasons.flatMap((reason) => (reason instanceof UserError ? reason.issues : []));
+  const mistakes = alone();
   // Tasks that cannot be split or chosen follow from mistakes that are already named.
   const own = new Set(mistakes.map(({ path }) => path));
   throw new UserError([...mistakes, ...found.filter(({ path }) => !own.has(path))]);
@@ -137,7 +136,7 @@ async function describeTasks(
       return { summary: summariseDataset(index, datasetUse(recipe, index)), taskSet: null };
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
-      throw new UserError(error.issues.map((issue) => ({ ...issue, path: locate(issue.path) })));
+      throw new UserError(located(error.issues, locate));
     }
   }
   const { family, seed, count, split } = tasks;

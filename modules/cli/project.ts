@@ -1,13 +1,13 @@
 /**
  * Project: where the CLI finds targets, base models and the target's home. Reads files; writes nothing.
  */
-import { access, readdir } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { isAbsolute, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { fromZod, UserError } from "../../schemas/error.ts";
 import { type LocalTarget, Target } from "../../schemas/target.ts";
 import { nearest } from "./did-you-mean.ts";
-import { importDefault } from "./recipe-file.ts";
+import { exists, importDefault } from "./recipe-file.ts";
 import { checkSchema } from "./written-schema.ts";
 
 /** The project's folder: the one this file's package lies in. */
@@ -84,11 +84,4 @@ export async function baseModelFolder(model: string, root = PROJECT_DIR, where =
       "a folder in tools/base-model, or a path to a folder with config.json; a row of schemas/model.ts for a cluster target",
     todo: "correct the recipe's model, or plan for a cluster with --target",
   });
-}
-
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
 }

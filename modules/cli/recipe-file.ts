@@ -5,7 +5,7 @@
 import { access, readFile } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { UserError } from "../../schemas/error.ts";
+import { located, UserError } from "../../schemas/error.ts";
 import { mistakesBeside } from "../plan/index.ts";
 import { checkSchema } from "./written-schema.ts";
 import { parseYamlRecipe } from "./yaml-recipe.ts";
@@ -63,11 +63,10 @@ export async function loadRecipe(file: string): Promise<RecipeFile> {
     });
   const form = checkSchema("recipe", exported).map(({ path: field, issue }) => ({
     ...issue,
-    path: `${file}: ${field.join(".") || "(the recipe)"}`,
+    path: field.join(".") || "(the recipe)",
   }));
-  const beside = form.length > 0 ? mistakesBeside(exported) : [];
   if (form.length > 0)
-    throw new UserError([...form, ...beside.map((issue) => ({ ...issue, path: `${file}: ${issue.path}` }))]);
+    throw new UserError(located([...form, ...mistakesBeside(exported)], (field) => `${file}: ${field}`));
   return { file, name: name.replace(CODE, ""), recipe: exported, locate: () => null };
 }
 
@@ -129,7 +128,8 @@ function isModule(value: unknown): value is { default?: unknown } {
   return typeof value === "object" && value !== null && "__esModule" in value;
 }
 
-async function exists(path: string): Promise<boolean> {
+/** Whether a file or folder is there. */
+export async function exists(path: string): Promise<boolean> {
   return access(path).then(
     () => true,
     () => false,

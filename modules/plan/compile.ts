@@ -4,7 +4,7 @@
  */
 import { canonicalJson, digestJson } from "../../schemas/digest.ts";
 import type { ServingSettings } from "../../schemas/endpoint.ts";
-import { type Issue, UserError } from "../../schemas/error.ts";
+import { type Issue, located, UserError } from "../../schemas/error.ts";
 import type { Cost } from "../../schemas/estimate.ts";
 import type { TrainJob } from "../../schemas/job.ts";
 import type { Launch } from "../../schemas/launch.ts";
@@ -91,10 +91,9 @@ export function compilePlan(inputs: PlanInputs): Plan {
   const name = recipe.name ?? inputs.defaultName;
   const mistakes = [...checkRecipe(inputs), ...checkRlTasks(inputs)];
   const refuse = (issues: readonly Issue[]) => {
-    const located = issues.map((issue) => ({ ...issue, path: inputs.locate(issue.path) }));
     // Two stages may find the same of one field.
-    const once = located.filter((issue, index) => located.findIndex((other) => isDeepEqual(other, issue)) === index);
-    if (once.length > 0) throw new UserError(once);
+    const once = new Map(issues.map((issue) => [canonicalJson(issue), issue]));
+    if (once.size > 0) throw new UserError(located([...once.values()], inputs.locate));
   };
   // Without the model's row or its context there is nothing to size.
   if (mistakes.some(({ code }) => UNSIZED.has(code))) refuse(mistakes);
@@ -234,10 +233,6 @@ function checkRlTasks({ recipe, taskSet: { rlTasks } }: PlanInputs): Issue[] {
       todo: "lower promptsPerStep, widen rl.tasks.passRateBand, or add tasks",
     },
   ];
-}
-
-function isDeepEqual(a: Issue, b: Issue): boolean {
-  return canonicalJson(a) === canonicalJson(b);
 }
 
 function sum(numbers: readonly number[]): number {

@@ -2,7 +2,7 @@
  * What a recipe file exports → a recipe with all defaults, or one error that names every mistake of its form. Pure.
  */
 import type { z } from "zod";
-import { type Issue, UserError } from "../../schemas/error.ts";
+import { type Issue, located, UserError } from "../../schemas/error.ts";
 import { Recipe } from "../../schemas/recipe.ts";
 import { checkAlone } from "./check.ts";
 
@@ -15,7 +15,7 @@ export function parseRecipe(written: unknown, locate: (path: string) => string):
   if (parsed.success) return parsed.data;
   throw new UserError([
     ...parsed.error.issues.map((issue) => schemaIssue(issue, locate)),
-    ...mistakesBeside(written).map((issue) => ({ ...issue, path: locate(issue.path) })),
+    ...located(mistakesBeside(written), locate),
   ]);
 }
 

@@ -63,7 +63,8 @@ async function targetAndRecipes(error: unknown, recipes: readonly string[]): Pro
   const issues = [...error.issues];
   for (const recipe of recipes)
     await checkRecipeFile(recipe).catch((mistake: unknown) => {
-      if (mistake instanceof UserError) issues.push(...mistake.issues);
+      if (!(mistake instanceof UserError)) throw mistake;
+      issues.push(...mistake.issues);
     });
   throw new UserError(issues);
 }
