@@ -2,22 +2,14 @@
  * SFT on a scripted expert's successful trajectories, then GRPO. See docs/quickstart.md for what each number does.
  */
 import { sftThenRl } from "../schemas/recipe-builders.ts";
-import { quickstartPreset } from "./quickstart-preset.ts";
+import { quickstartExpert, quickstartPreset, quickstartTasks } from "./quickstart-preset.ts";
 
 export default sftThenRl({
   description: "A purpose-made tiny model learns to do chores in git repositories: SFT, then GRPO.",
   model: "quickstart-base",
   context: 1024,
-  tasks: {
-    kind: "generated",
-    family: "repo-chores",
-    seed: 7,
-    count: 300,
-    split: { heldOut: 48, validation: 24 },
-    // Other tasks than these would be another measurement: the plan refuses them.
-    digest: "sha256:6777e30b939cb15ab20a2370af82f1709023d84bb55ea9ac83c489837daa2b6c",
-  },
-  expert: { kind: "scripted", attempts: 4 },
+  tasks: quickstartTasks,
+  expert: quickstartExpert,
   sft: {
     data: { maxPerTask: 4, maxLengthRatio: 2, maxTrajectories: 120 },
     steps: 40,

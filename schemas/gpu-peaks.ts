@@ -1,8 +1,8 @@
 /**
- * GPU → what limits its speed: dense bfloat16 FLOP/s with float32 accumulation, and memory bandwidth. NVIDIA's data
- * sheets of the parts that the instances have (SXM for p4d…p6). Peaks nobody reaches; assumptions.ts says what share is.
+ * GPU peaks: what limits its speed: dense bfloat16 FLOP/s with float32 accumulation, and memory bandwidth. NVIDIA's data
+ * sheets of the parts that the instances have (SXM for p4d…p6). Peaks nobody reaches; whoever uses one says which share is.
  */
-import type { Instance } from "../../../schemas/instance.ts";
+import type { Instance } from "./instance.ts";
 
 /** Peaks of one GPU. */
 export interface GpuPeaks {

@@ -9,9 +9,9 @@ import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { automodelFindings } from "../modules/trainers/automodel/check.ts";
-import { type Config, deepMerge, valueAt } from "../modules/trainers/automodel/config-path.ts";
 import { type StageChanges, stageInput } from "../modules/trainers/automodel/fixture.ts";
 import { renderAutomodel } from "../modules/trainers/automodel/index.ts";
+import { type Config, deepMerge, valueAt } from "../modules/trainers/config-path.ts";
 
 const PROJECT_DIR = join(import.meta.dirname, "..");
 const TOOLS = join(PROJECT_DIR, "tools/automodel");

@@ -16,17 +16,13 @@ function distance(a: string, b: string): number {
   return row[b.length] ?? 0;
 }
 
-/** The name nearest to a misspelt one, where it is near enough to be meant; the first of equals. */
-export function nearest(name: string, names: readonly string[]): string | null {
-  const reach = Math.max(1, Math.floor(name.length / 3));
+/** The known name with the fewest letters to change, at most `reach`; the first of equals, null where none is near. */
+export function nearest(name: string, known: readonly string[], reach: number): string | null {
   let best: string | null = null;
   let least = reach + 1;
-  for (const candidate of names) {
-    const letters = distance(name.toLowerCase(), candidate.toLowerCase());
-    if (letters < least) {
-      least = letters;
-      best = candidate;
-    }
+  for (const candidate of known) {
+    const letters = distance(name, candidate);
+    if (letters < least) [best, least] = [candidate, letters];
   }
   return best;
 }

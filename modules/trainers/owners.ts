@@ -3,6 +3,7 @@
  * overrides contradict what the plan says, and which field of the recipe a mistake in the configuration comes from. Pure.
  */
 import type { Issue } from "../../schemas/error.ts";
+import { isMapping, valueAt } from "./config-path.ts";
 
 /** What decides a key. */
 interface Owner {
@@ -70,11 +71,6 @@ function ownerBelow(owners: Owners, section: string): Owner | null {
     return parts.length > depth && matches(parts.slice(0, depth).join("."), section);
   };
   return owners.find(([owner, ...patterns]) => owner !== null && patterns.some(holds))?.[0] ?? null;
-}
-
-/** A mapping of YAML: neither a list nor null. */
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Every key that overrides set, with its value: the ends of the tree. */
@@ -149,17 +145,10 @@ function writtenPart(overrides: unknown, key: string): string | null {
   return key;
 }
 
-/** True where a recipe says something at "rl.parallelism.nodes". */
-function says(recipe: unknown, path: string): boolean {
-  let value: unknown = recipe;
-  for (const name of path.split(".")) value = isMapping(value) ? value[name] : undefined;
-  return value !== undefined;
-}
-
 /** The recipe's path of a configuration's key: the override that wrote it, the field that owns it, else the stage. */
 export function pathOf(owners: Owners, key: string, { stage, recipe, overrides }: Origin): string {
   const written = writtenPart(overrides, key);
   if (written !== null) return `${stage}.overrides.${written}`;
   const owner = ownerOf(owners, key);
-  return owner?.field && says(recipe, owner.field) ? owner.field : stage;
+  return owner?.field && valueAt(recipe, owner.field) !== undefined ? owner.field : stage;
 }

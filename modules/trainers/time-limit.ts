@@ -2,14 +2,10 @@
  * Time limit: a stage → how long before Slurm's limit its trainer must save and end, and how long one save takes.
  * Pure. Upper bounds on purpose: a checkpoint that comes a minute too late is lost with all steps since the last one.
  */
-import type { Instance } from "../../schemas/instance.ts";
+import { peaksOf } from "../../schemas/gpu-peaks.ts";
 import type { StageInput } from "../../schemas/stage.ts";
 import { instanceOf } from "../../schemas/target.ts";
 
-/** BF16 without sparsity, TFLOP/s of one GPU, as its maker gives it. */
-const PEAK_TFLOPS: Record<Instance["gpu"], number> = {
-  ...{ a100: 312, h100: 989, h200: 989, b200: 2250, b300: 2250, l40s: 362, "rtx-pro-6000": 500, "rtx-5090": 210 },
-};
 /** What a long-context step surely reaches of it; most runs reach twice that. */
 const WORST_UTILISATION = 0.25;
 /** NVIDIA's reference script has Slurm send its signal this early. */
@@ -48,7 +44,7 @@ function slowestSftStepSeconds(input: StageInput): number {
   const weights = 8 * model.activeParameters;
   const attention = 8 * contextTokens * model.attentionHeads * model.headDim * model.fullAttentionLayers;
   const gpus = layout.nodes * layout.gpusPerNode;
-  const rate = gpus * PEAK_TFLOPS[instanceOf(input.target).gpu] * 1e12 * WORST_UTILISATION;
+  const rate = gpus * peaksOf(instanceOf(input.target)).bf16Teraflops * 1e12 * WORST_UTILISATION;
   return Math.ceil((tokens * (weights + attention)) / rate);
 }
 

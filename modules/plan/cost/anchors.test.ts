@@ -2,11 +2,11 @@
  * The time model against published runs. They are of other models and lengths than ours; each says how close it comes.
  */
 import { describe, expect, it } from "vitest";
+import { peaksOf } from "../../../schemas/gpu-peaks.ts";
 import { INSTANCES } from "../../../schemas/instance.ts";
 import { MODELS, type Model } from "../../../schemas/model.ts";
 import type { Values } from "./assumptions.ts";
 import { rlLayout } from "./fixture.ts";
-import { peaksOf } from "./gpus.ts";
 import { spread } from "./spread.ts";
 import { type RlWork, rlStep, sftStep } from "./steps.ts";
 

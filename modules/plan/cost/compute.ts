@@ -7,9 +7,10 @@
  * sequence. Its backward is 2.5 forwards (scores are made again inside the kernel). Linear-attention states, norms
  * and adapters are below 2 % and left out.
  */
+
+import type { GpuPeaks } from "../../../schemas/gpu-peaks.ts";
 import type { Model } from "../../../schemas/model.ts";
 import type { Values } from "./assumptions.ts";
-import type { GpuPeaks } from "./gpus.ts";
 
 /** FLOPs of weights and of attention for one token, forward. */
 export interface TokenFlops {

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { canonicalJson } from "../../../schemas/digest.ts";
 import { Cost } from "../../../schemas/estimate.ts";
+import { peaksOf } from "../../../schemas/gpu-peaks.ts";
 import { INSTANCES } from "../../../schemas/instance.ts";
 import { Recipe } from "../../../schemas/recipe.ts";
 import { ASSUMPTIONS, EXPECTED, NAMES } from "./assumptions.ts";
@@ -17,7 +18,6 @@ import {
   stageLayouts,
   unreal256kInput,
 } from "./fixture.ts";
-import { peaksOf } from "./gpus.ts";
 import type { CostInput } from "./input.ts";
 import { rlStep } from "./steps.ts";
 import { number } from "./text.ts";

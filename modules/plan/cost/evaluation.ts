@@ -4,11 +4,12 @@
  * Each is one endpoint on one node: start, attempts, end. A task choice by the model's own pass rates ("base", "sft")
  * needs attempts at the training tasks too, on an endpoint alike; they are counted here.
  */
+
+import { peaksOf } from "../../../schemas/gpu-peaks.ts";
 import type { ServingLayout } from "../../../schemas/layout.ts";
 import { EXPECTED, type Values } from "./assumptions.ts";
 import { meanAttempt, meanSolutionTokens, slowestAttempt } from "./attempts.ts";
 import { type Batch, enginesOf, generationSeconds } from "./generation.ts";
-import { peaksOf } from "./gpus.ts";
 import type { CostInput, StageEstimate } from "./input.ts";
 import { startSeconds } from "./jobs.ts";
 import { spread } from "./spread.ts";

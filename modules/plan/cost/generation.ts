@@ -5,12 +5,14 @@
  * (prompts, tool results) is bound by FLOPs. The environment's time passes beside both. A batch is done when its
  * slowest attempt is.
  */
+
+import type { GpuPeaks } from "../../../schemas/gpu-peaks.ts";
 import type { Engine } from "../../../schemas/layout.ts";
 import type { Model } from "../../../schemas/model.ts";
+import { cacheBytesPerToken } from "../fit/sizes.ts";
 import type { Values } from "./assumptions.ts";
 import type { Attempt } from "./attempts.ts";
 import { forwardFlops } from "./compute.ts";
-import type { GpuPeaks } from "./gpus.ts";
 
 /** Engines of a stage. */
 export interface Engines {
@@ -55,11 +57,6 @@ export interface Generation {
   readonly prefillSeconds: number;
   /** The whole batch. */
   readonly seconds: number;
-}
-
-/** Bytes of keys and values that one token leaves in the cache. */
-export function cacheBytesPerToken(model: Model, bytesPerValue: number): number {
-  return 2 * model.fullAttentionLayers * model.kvHeads * model.headDim * bytesPerValue;
 }
 
 /** Seconds of a batch of attempts. */

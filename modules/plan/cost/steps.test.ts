@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
+import { peaksOf } from "../../../schemas/gpu-peaks.ts";
 import { INSTANCES } from "../../../schemas/instance.ts";
 import { MODELS } from "../../../schemas/model.ts";
+import { cacheBytesPerToken } from "../fit/sizes.ts";
 import { EXPECTED, type Values } from "./assumptions.ts";
 import { meanAttempt, meanSolutionTokens, slowestAttempt, trajectoryTokens } from "./attempts.ts";
 import { forwardFlops, passSeconds, splitBatch, trainFlops } from "./compute.ts";
 import { rlLayout, servingLayout } from "./fixture.ts";
-import { cacheBytesPerToken, enginesOf, generationSeconds } from "./generation.ts";
-import { peaksOf } from "./gpus.ts";
+import { enginesOf, generationSeconds } from "./generation.ts";
 import { jobsNeeded, saveSeconds, saves, shortestWalltimeSeconds, startSeconds } from "./jobs.ts";
 import { type RlWork, rlStep } from "./steps.ts";
 

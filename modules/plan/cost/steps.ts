@@ -1,12 +1,13 @@
 /**
  * One optimiser step of SFT and of GRPO → where its seconds go. Pure.
  */
+
+import type { GpuPeaks } from "../../../schemas/gpu-peaks.ts";
 import type { RlLayout, SftLayout } from "../../../schemas/layout.ts";
 import type { Model } from "../../../schemas/model.ts";
 import type { Values } from "./assumptions.ts";
 import { type BatchSplit, forwardFlops, passSeconds, splitBatch, type Training, trainFlops } from "./compute.ts";
 import { type Batch, enginesOf, type Generation, generationSeconds } from "./generation.ts";
-import type { GpuPeaks } from "./gpus.ts";
 
 /** One step of SFT. */
 export interface SftStep {

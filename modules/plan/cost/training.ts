@@ -1,13 +1,14 @@
 /**
  * SFT and RL stage → seconds of a step and of the stage, as ranges, with the arithmetic in sentences. Pure.
  */
+
+import { peaksOf } from "../../../schemas/gpu-peaks.ts";
 import type { RlLayout, SftLayout } from "../../../schemas/layout.ts";
 import type { SftRlRecipe } from "../../../schemas/recipe.ts";
+import { cacheBytesPerToken } from "../fit/sizes.ts";
 import { ASSUMPTIONS, EXPECTED, type Values } from "./assumptions.ts";
 import { meanAttempt, meanSolutionTokens, slowestAttempt, trajectoryTokens } from "./attempts.ts";
 import { imbalanceOf, splitBatch, trainFlops } from "./compute.ts";
-import { cacheBytesPerToken } from "./generation.ts";
-import { peaksOf } from "./gpus.ts";
 import type { CostInput, StageEstimate } from "./input.ts";
 import { jobsNeeded, saveSeconds, saves, shortestWalltimeSeconds, startSeconds } from "./jobs.ts";
 import { mapBounds, type Spread, spread } from "./spread.ts";

@@ -34,9 +34,14 @@ export function splitParameters(model: Model): Parameters {
   return { vision, vocabulary, experts, blocks, language: parameters - vision };
 }
 
-/** Bytes of keys and values of one token, all GPUs of an engine together, KV heads not repeated. */
+/** Bytes of keys and values that one token leaves in the cache: all GPUs of an engine together, KV heads not repeated. */
+export function cacheBytesPerToken(model: Model, bytesPerValue: number): number {
+  return 2 * model.fullAttentionLayers * model.kvHeads * model.headDim * bytesPerValue;
+}
+
+/** The same by the name of the cache's type. */
 export function kvBytesPerToken(model: Model, dtype: "auto" | "fp8"): number {
-  return 2 * model.fullAttentionLayers * model.kvHeads * model.headDim * (dtype === "fp8" ? 1 : BF16);
+  return cacheBytesPerToken(model, dtype === "fp8" ? 1 : BF16);
 }
 
 /** Bytes of the state that layers of linear attention keep of one sequence, whatever its length; in float32. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { type Issue, renderIssue } from "../../../schemas/error.ts";
+import { type Config, deepMerge } from "../config-path.ts";
 import { ownerOf } from "../owners.ts";
 import { automodelFindings, checkAutomodel } from "./check.ts";
-import { type Config, deepMerge } from "./config-path.ts";
 import { type StageChanges, stageInput } from "./fixture.ts";
 import schema from "./generated/automodel-0.7.0.schema.json" with { type: "json" };
 import { AUTOMODEL_OWNERS } from "./owners.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { modelFacts } from "../../../schemas/model.ts";
+import { type Config, deepMerge } from "../config-path.ts";
 import { automodelFindings } from "./check.ts";
-import { type Config, deepMerge } from "./config-path.ts";
 import { CONSTRAINTS } from "./constraints.ts";
 import { type StageChanges, stageInput } from "./fixture.ts";
 import { RUN_DIR, renderAutomodel } from "./render.ts";

@@ -5,8 +5,8 @@
  * Ids and sources are those of nemo-keys.json; paths are files of the nemo-automodel 0.7.0 wheel.
  */
 import type { Model } from "../../../schemas/model.ts";
+import { type Config, isMapping, numberAt, valueAt } from "../config-path.ts";
 import { architectureOf } from "./architecture.ts";
-import { type Config, isMapping, numberAt, valueAt } from "./config-path.ts";
 import { RUN_DIR } from "./render.ts";
 import type { Finding } from "./schema-check.ts";
 

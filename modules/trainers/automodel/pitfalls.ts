@@ -2,7 +2,7 @@
  * What Automodel 0.7.0 lets pass, or finds only at the first step, and a run then pays for: a configuration → findings.
  * Read in the wheel's code, named beside each rule. Pure.
  */
-import { type Config, isMapping, numberAt, valueAt } from "./config-path.ts";
+import { type Config, isMapping, numberAt, valueAt } from "../config-path.ts";
 import type { Facts } from "./constraints.ts";
 import { PREEMPTION_SIGNAL } from "./render.ts";
 import type { Finding } from "./schema-check.ts";

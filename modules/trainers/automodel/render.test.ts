@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { canonicalJson } from "../../../schemas/digest.ts";
+import { valueAt } from "../config-path.ts";
 import { checkAutomodel } from "./check.ts";
-import { valueAt } from "./config-path.ts";
 import { stageInput } from "./fixture.ts";
 import { RUN_DIR, renderAutomodel } from "./render.ts";
 

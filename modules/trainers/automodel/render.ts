@@ -8,8 +8,8 @@ import type { Model } from "../../../schemas/model.ts";
 import type { SftRlRecipe } from "../../../schemas/recipe.ts";
 import { ofLanguageModel, ropeParameters } from "../../../schemas/rope.ts";
 import type { StageInput } from "../../../schemas/stage.ts";
+import { type Config, deepMerge } from "../config-path.ts";
 import { architectureOf } from "./architecture.ts";
-import { type Config, deepMerge } from "./config-path.ts";
 
 /** The recipe class for text: it takes chat datasets, also for a model that could see. */
 export const RECIPE_CLASS = "TrainFinetuneRecipeForNextTokenPrediction";

@@ -5,7 +5,8 @@
  * checks no types: a key there that is nearly a known one is taken for a slip of the pen.
  */
 import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
-import { isMapping, valueAt } from "./config-path.ts";
+import { isMapping, valueAt } from "../config-path.ts";
+import { nearest } from "../nearest.ts";
 import schema from "./generated/automodel-0.7.0.schema.json" with { type: "json" };
 
 /** A mistake in a configuration, before it is known who wrote the key. */
@@ -37,7 +38,7 @@ function fromAjv(error: ErrorObject): Finding[] {
     case "additionalProperties": {
       const name = String(params.additionalProperty);
       const known = knownKeys(at);
-      const near = nearest(name, known);
+      const near = meant(name, known);
       return [
         {
           code: "am-unknown-keys",
@@ -96,7 +97,7 @@ function misspeltKeys(config: Record<string, unknown>): Finding[] {
     // What stands one level up is also known one level down: Qwen3.5 keeps its language model's settings there.
     const known = section === "model.text_config" ? ["output_hidden_states", "rope_parameters"] : knownKeys(section);
     return Object.keys(value).flatMap((name): Finding[] => {
-      const near = known.includes(name) || closedNow(config, section) ? null : nearest(name, known);
+      const near = known.includes(name) || closedNow(config, section) ? null : meant(name, known);
       if (near === null) return [];
       return [
         {
@@ -136,29 +137,9 @@ function closedNow(config: Record<string, unknown>, section: string): boolean {
   return target !== undefined && valueAt(config, `${section}._target_`) === target;
 }
 
-/** The closest known name, if at most every fifth letter has to change, one in any case; null when none is near. */
-function nearest(name: string, known: readonly string[]): string | null {
-  let best: string | null = null;
-  let bestDistance = Math.max(1, Math.floor(name.length / 5)) + 1;
-  for (const candidate of known) {
-    const distance = editDistance(name, candidate);
-    if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
-  }
-  return best;
-}
-
-/** Letters to insert, delete or replace to make one word the other. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
+/** The known name that was meant, if at most every fifth letter has to change, one in any case. */
+function meant(name: string, known: readonly string[]): string | null {
+  return nearest(name, known, Math.max(1, Math.floor(name.length / 5)));
 }
 
 function unescapePointer(part: string): string {

@@ -3,7 +3,7 @@
  * every key that ends in `_fn`, at any depth and before it checks anything, files by their path included
  * (components/config/loader.py): a configuration could run any code. Pure.
  */
-import { isMapping } from "./config-path.ts";
+import { isMapping } from "../config-path.ts";
 import type { Finding } from "./schema-check.ts";
 
 const LOSS = "nemo_automodel.components.loss";

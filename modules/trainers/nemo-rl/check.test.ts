@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Issue } from "../../../schemas/error.ts";
 import { MODELS } from "../../../schemas/model.ts";
+import { isMapping } from "../config-path.ts";
 import { checkNemoRl, nemoRlFindings } from "./check.ts";
 import { AS_SFT, changed, contextOf, GONE, stageInput, type Variation } from "./fixture.ts";
-import { isMapping } from "./paths.ts";
 import { renderNemoRl } from "./render.ts";
 
 /** The mistakes of the reference case with some values changed. */

@@ -3,10 +3,10 @@ import { describe, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { canonicalJson } from "../../../schemas/digest.ts";
 import { Rope } from "../../../schemas/rope.ts";
+import { valueAt } from "../config-path.ts";
 import { saveMargin } from "../time-limit.ts";
 import { checkNemoRl } from "./check.ts";
 import { contextOf, stageInput, type Variation } from "./fixture.ts";
-import { valueAt } from "./paths.ts";
 import { renderNemoRl } from "./render.ts";
 
 /** The values of a rendered configuration at some paths. */

@@ -5,15 +5,17 @@
  * written, and the file means the same whatever exemplar the image carries. Numbers are written out, not interpolated,
  * so that they can be checked and compared.
  */
+
 import type { RlLayout } from "../../../schemas/layout.ts";
 import type { Model } from "../../../schemas/model.ts";
 import { ofLanguageModel, type Rope, ropeParameters } from "../../../schemas/rope.ts";
 import type { StageInput } from "../../../schemas/stage.ts";
+import { deepMerge } from "../config-path.ts";
 import { saveMargin } from "../time-limit.ts";
 import { type Dialect, PORTS } from "./dialect.ts";
 import { generationConfig } from "./generation.ts";
 import { megatronConfig } from "./megatron.ts";
-import { configPath, fromEnvironment, merged, RUN_FOLDER } from "./paths.ts";
+import { configPath, fromEnvironment, RUN_FOLDER } from "./paths.ts";
 
 /**
  * The model's settings that a RoPE block changes. Training and vLLM read `hf_config_overrides`, the converters that export
@@ -269,5 +271,5 @@ export function renderNemoRl(input: StageInput): Record<string, unknown> {
       segment_size: null,
     },
   };
-  return merged(structuredClone(config), input.recipe.rl.overrides ?? {}) as Record<string, unknown>;
+  return deepMerge(structuredClone(config), input.recipe.rl.overrides ?? {});
 }

@@ -7,9 +7,9 @@
 import { readFileSync } from "node:fs";
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Issue } from "../../../schemas/error.ts";
+import { isMapping, valueAt } from "../config-path.ts";
+import { nearest } from "../nearest.ts";
 import { COMMITS, type Dialect } from "./dialect.ts";
-import { nearest } from "./nearest.ts";
-import { isMapping, valueAt } from "./paths.ts";
 
 /** Which of NeMo-RL's drivers reads the configuration. */
 type Algorithm = "grpo" | "sft";
@@ -64,11 +64,18 @@ const keysOf = (pointer: string): string[] =>
     .slice(1)
     .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
 
+/** The key that was meant, if at most every third letter has to change, whatever its case. */
+function meantOf(name: string, names: readonly string[]): string | null {
+  const lower = names.map((one) => one.toLowerCase());
+  const near = nearest(name.toLowerCase(), lower, Math.max(1, Math.floor(name.length / 3)));
+  return near === null ? null : (names[lower.indexOf(near)] ?? null);
+}
+
 function unknownKey(dialect: Dialect, algorithm: Algorithm, keys: readonly string[], value: unknown): Issue {
   const name = keys.at(-1) ?? "";
   const parent = keys.slice(0, -1).join(".") || "the top level";
   const names = Object.keys(nodeAt(dialect, algorithm, keys.slice(0, -1))?.properties ?? {});
-  const meant = nearest(name, names);
+  const meant = meantOf(name, names);
   const other: Dialect = dialect === "main" ? "v0.7.0" : "main";
   const elsewhere = nodeAt(other, algorithm, keys) !== null;
   return {
@@ -110,7 +117,7 @@ function badValue(dialect: Dialect, algorithm: Algorithm, error: ErrorObject): I
   const value = error.data as unknown;
   const isOwnName = nodeAt(dialect, algorithm, keys) === null;
   const siblings = Object.keys(nodeAt(dialect, algorithm, keys.slice(0, -1))?.properties ?? {});
-  const meant = isOwnName ? nearest(name, siblings) : null;
+  const meant = isOwnName ? meantOf(name, siblings) : null;
   const isInterpolated = error.keyword === "type" && typeof value === "string" && value.includes("${");
   return {
     code: meant === null ? "nemo-rl-bad-value" : "nemo-rl-unknown-key",

@@ -3,8 +3,8 @@
  * configuration alone. Types, and the few facts that most rules ask for. Pure.
  */
 import type { Model } from "../../../../schemas/model.ts";
+import { isMapping, valueAt } from "../../config-path.ts";
 import type { Dialect } from "../dialect.ts";
-import { isMapping, valueAt } from "../paths.ts";
 
 /** What a rule may look at besides the configuration. */
 export interface RuleContext {
