@@ -44,7 +44,7 @@ async function targetNames(): Promise<string[]> {
   return files.map((file) => file.replace(/\.ts$/, "")).sort();
 }
 
-/** The same, where a command needs a platform that can be brought up: for now that is the local one. */
+/** The same, where a command needs a platform that can be brought up: only a local one can. */
 export async function loadLocalTarget(nameOrPath: string): Promise<LocalTarget> {
   const target = await loadTarget(nameOrPath);
   if (target.kind === "local") return target;

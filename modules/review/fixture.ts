@@ -8,7 +8,9 @@ import type { Fit, StageLayout } from "../../schemas/layout.ts";
 import { type Plan, PlanBody } from "../../schemas/plan.ts";
 import type { Preset } from "../../schemas/preset.ts";
 import { SftRlRecipe } from "../../schemas/recipe.ts";
+import { RecipeReview } from "../../schemas/review.ts";
 import { AwsTarget, LocalTarget } from "../../schemas/target.ts";
+import { reviewPlans, type Side } from "./review-plans.ts";
 
 /** A plan's content, before its digest. */
 export type Body = ReturnType<typeof PlanBody.parse>;
@@ -346,3 +348,14 @@ export const localPlan: Plan = changed(clusterPlan, (body) => {
   body.estimate.cost = null;
   body.warnings = [];
 });
+
+/** A side that has a plan. */
+export const side = (plan: Plan): Side => ({ kind: "plan", plan });
+
+/** The review of two plans, as its schema has it. */
+export const compare = (base: Plan, head: Plan, rest: Partial<Parameters<typeof reviewPlans>[0]> = {}): RecipeReview =>
+  RecipeReview.parse(reviewPlans({ base: side(base), head: side(head), ...rest }));
+
+/** The lines of one section. */
+export const textsOf = (review: RecipeReview, section: string): string[] =>
+  review.lines.filter((line) => line.section === section).map(({ text }) => text);

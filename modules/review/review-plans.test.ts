@@ -2,16 +2,11 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { digestJson } from "../../schemas/digest.ts";
 import type { Plan } from "../../schemas/plan.ts";
-import { type LeaderboardFacts, RecipeReview } from "../../schemas/review.ts";
-import { changed, clusterPlan, costOf, localPlan, longContextPlan } from "./fixture.ts";
+import { RecipeReview } from "../../schemas/review.ts";
+import { changed, clusterPlan, compare, localPlan, longContextPlan, side, textsOf } from "./fixture.ts";
 import { leafChanges } from "./leaf-changes.ts";
 import { reviewPlans, type Side, sideOf } from "./review-plans.ts";
 
-const side = (plan: Plan): Side => ({ kind: "plan", plan });
-const compare = (base: Plan, head: Plan, rest: Partial<Parameters<typeof reviewPlans>[0]> = {}) =>
-  RecipeReview.parse(reviewPlans({ base: side(base), head: side(head), ...rest }));
-const textsOf = (review: RecipeReview, section: string) =>
-  review.lines.filter((line) => line.section === section).map(({ text }) => text);
 const issue = {
   ...{ code: "rope-missing", path: "recipes/a.ts: context", asked: "256k" },
   ...{ found: "128k is native", allowed: "131,072", todo: "add a rope block" },
@@ -189,135 +184,6 @@ describe("a review of two plans", () => {
     });
     expect(textsOf(compare(clusterPlan, head), "training")).toEqual([
       'description "Reference case, SFT then GRPO." → "\\u001b[2Jgone\\u{202e}\\nsecond"',
-    ]);
-  });
-});
-
-describe("comparability", () => {
-  const board = (plan: Plan, rows: number): LeaderboardFacts["boards"][number] => ({
-    family: plan.recipe.tasks.family,
-    preset: plan.recipe.evaluation,
-    serving: plan.serving,
-    taskSetDigest: plan.taskSet.digest,
-    rows: Array.from({ length: rows }, (_, index) => ({ evaluationId: `eval-${index}` })),
-  });
-  const otherPreset = changed(clusterPlan, (body) => {
-    body.recipe.evaluation.attempts = 16;
-  });
-
-  it("names the existing rows that can no longer be ranked with, and why", () => {
-    const rows = { boards: [board(clusterPlan, 12), board(localPlan, 5)] };
-    const { comparability, headline } = compare(clusterPlan, otherPreset, { rows });
-    expect(comparability).toEqual({
-      same: false,
-      changed: ["preset"],
-      rows: { before: 12, after: 0 },
-      text: "rows of this recipe can no longer be ranked with 12 existing ones: preset changed",
-    });
-    expect(headline).toContain(comparability?.text);
-  });
-
-  it("names the rows of the other board where there are some", () => {
-    const rows = { boards: [board(clusterPlan, 1), board(otherPreset, 3)] };
-    expect(compare(clusterPlan, otherPreset, { rows }).comparability?.text).toBe(
-      "rows of this recipe can no longer be ranked with 1 existing one: preset changed; they can be with 3 others",
-    );
-  });
-
-  it("claims no row of the new kind where what changed is not on a board", () => {
-    const head = changed(clusterPlan, (body) => {
-      body.taskSet.familyDigest = digestJson("new grader");
-    });
-    const rows = { boards: [board(clusterPlan, 12)] };
-    expect(compare(clusterPlan, head, { rows }).comparability).toMatchObject({
-      changed: ["tools and graders"],
-      rows: { before: 12, after: 0 },
-    });
-  });
-
-  it("takes the harness to have changed where nothing that a plan shows did", () => {
-    const head = { ...structuredClone(clusterPlan), measurementKey: digestJson("2") };
-    const review = compare(clusterPlan, head);
-    expect(review.comparability?.changed).toEqual(["harness"]);
-    expect(review.headline).toBe("rows of this recipe can no longer be ranked with earlier ones: harness changed");
-  });
-
-  it("stays where only training changes", () => {
-    const head = changed(clusterPlan, (body) => {
-      body.recipe.rl.learningRate = 2e-5;
-    });
-    expect(compare(clusterPlan, head, { rows: { boards: [board(clusterPlan, 12)] } }).comparability?.text).toBe(
-      "rows of this recipe can still be ranked with 12 existing rows",
-    );
-  });
-});
-
-describe("resuming old checkpoints", () => {
-  const resumes = (change: Parameters<typeof changed>[1]) =>
-    compare(clusterPlan, changed(clusterPlan, change)).resumes.map(({ stage, because }) => [stage, because]);
-  const train = (body: Parameters<Parameters<typeof changed>[1]>[0], stage: string) => {
-    const job = body.jobs.find(({ id }) => id === stage);
-    if (job?.kind !== "train") throw new Error(`no job ${stage}`);
-    return job;
-  };
-
-  it("is possible for a longer run at a constant learning rate, its rendered steps included", () => {
-    const longer = resumes((body) => {
-      body.recipe.rl.steps = 60;
-      train(body, "rl").steps = 60;
-      train(body, "rl").config = { grpo: { max_num_steps: 60, num_prompts_per_step: 16 } };
-    });
-    expect(longer).toEqual([
-      ["sft", []],
-      ["rl", []],
-    ]);
-  });
-
-  it("is not for a longer run along a cosine, nor for what starts from its end", () => {
-    const longer = resumes((body) => {
-      if (body.recipe.kind === "sft-rl") body.recipe.sft.steps = 40;
-    });
-    expect(longer).toEqual([
-      ["sft", ["SFT steps"]],
-      ["rl", ["the checkpoint it starts from"]],
-    ]);
-  });
-
-  it("is not under another layout, LoRA rank, image, or rendered key", () => {
-    const rl = (change: Parameters<typeof changed>[1]) => resumes(change)[1]?.[1];
-    expect(
-      rl((body) => {
-        body.recipe.rl.lora = { rank: 64 };
-      }),
-    ).toEqual(["RL LoRA"]);
-    expect(
-      rl((body) => {
-        const rlLayout = body.layouts.find(({ stage }) => stage === "rl")?.layout;
-        if (rlLayout?.kind === "rl") rlLayout.train.tensorParallel = 8;
-      }),
-    ).toEqual(["RL layout (loading a checkpoint under another one is unproven)"]);
-    expect(
-      rl((body) => {
-        const job = train(body, "rl");
-        if (job.launch) job.launch.image = "other@sha256:1";
-      }),
-    ).toEqual(["RL trainer"]);
-    expect(
-      rl((body) => {
-        train(body, "rl").config = { grpo: { max_num_steps: 40, num_prompts_per_step: 8 } };
-      }),
-    ).toEqual(["rendered jobs.rl.config.grpo.num_prompts_per_step"]);
-  });
-
-  it("is possible where only the evaluation or the checkpoints reported change", () => {
-    const kept = resumes((body) => {
-      body.recipe.evaluation.attempts = 16;
-      body.recipe.report = [...body.recipe.report, { stage: "rl", step: 20 }];
-      body.estimate.cost = costOf([]);
-    });
-    expect(kept).toEqual([
-      ["sft", []],
-      ["rl", []],
     ]);
   });
 });
