@@ -5,13 +5,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
-import { HOME_MARKER, isRunning, pidFilePath, processesWith, readPidFile } from "../modules/cluster/index.ts";
+import { freePort, HOME_MARKER, isRunning, pidFilePath, processesWith, readPidFile } from "../modules/cluster/index.ts";
 import { Endpoint, EndpointSpec } from "../schemas/endpoint.ts";
 import { Issue } from "../schemas/error.ts";
 import { Engine } from "../stacks/engine.ts";
@@ -40,15 +40,6 @@ const RESOURCES = 9;
 let folder: string;
 let home: string;
 let ports: { controller: number; environments: number; endpoint: number };
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 function standIn(port: number, delayMs = 0) {
   return { command: "node", args: ["test/support/stand-in-service.mjs", String(port), String(delayMs)] };

@@ -11,7 +11,6 @@ import type { Engine } from "../../stacks/engine.ts";
 import { folderOf } from "../checkpoints/index.ts";
 import { Layout } from "../runs/index.ts";
 import { ensureApiKey, servingCommand, waitReady } from "../serving/index.ts";
-import { freePort } from "./free-port.ts";
 import { PROJECT_DIR } from "./project.ts";
 
 /** An endpoint with less life left than this, or than this share of what is asked for, is replaced rather than used. */

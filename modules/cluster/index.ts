@@ -4,5 +4,6 @@
  * Reads /proc and the clone; writes processes, logs and data folders of one home, through main.ts.
  */
 export { codeDigest } from "./code-digest.ts";
+export { freePort } from "./free-port.ts";
 export { endProcesses, pidFilePath, stopNotedProcess } from "./local-process.ts";
 export { HOME_MARKER, isRunning, ProcessIdentity, processesWith, readPidFile } from "./process-identity.ts";

@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { UserError } from "../../schemas/error.ts";
+import { freePort } from "./free-port.ts";
 import { LocalProcessInputs, pidFilePath, processIsThere, startProcess, stopProcess } from "./local-process.ts";
 import { HOME_MARKER, identify, isRunning, type ProcessIdentity, processesWith } from "./process-identity.ts";
 import { callResource } from "./resource.ts";
@@ -24,15 +25,6 @@ function service(over: Partial<LocalProcessInputs> = {}): LocalProcessInputs {
     logPath: join(home, "logs/service.log"),
   };
   return LocalProcessInputs.parse({ ...base, stopSeconds: 1, ...over });
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 async function failureOf(started: Promise<unknown>): Promise<UserError> {

@@ -5,7 +5,7 @@ import { mkdtemp, readdir, readFile, readlink, rm, writeFile } from "node:fs/pro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { freePort } from "../../modules/cli/free-port.ts";
+import { freePort } from "../../modules/cluster/index.ts";
 
 const PROJECT_DIR = join(import.meta.dirname, "../..");
 
