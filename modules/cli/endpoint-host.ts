@@ -9,6 +9,7 @@ import { UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Engine } from "../../stacks/engine.ts";
 import { folderOf } from "../checkpoints/index.ts";
+import { freePort } from "../cluster/index.ts";
 import { Layout } from "../runs/index.ts";
 import { ensureApiKey, servingCommand, waitReady } from "../serving/index.ts";
 import { PROJECT_DIR } from "./project.ts";
