@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { Digest } from "./digest.ts";
+import { ServingLayout } from "./layout.ts";
 import { Rope } from "./rope.ts";
 
 /** vLLM, or the light server (transformers, one process) where vLLM can't be installed or its start is too slow. */
@@ -45,6 +46,35 @@ export const EndpointSpec = z.strictObject({
   expiresAt: z.iso.datetime(),
 });
 export type EndpointSpec = z.infer<typeof EndpointSpec>;
+
+/** What a serving stack on a cluster is made from: one Deployment of one pod on one node, and what guards it. */
+export const ClusterEndpointSpec = z.strictObject({
+  /** serving-<first 12 hex digits of the checkpoint's digest> */
+  name: EndpointSpec.shape.name,
+  checkpoint: Digest,
+  /** Name clients send as `model`. */
+  model: z.string(),
+  /** Folder of the full model on the shared storage, as nodes mount it. */
+  modelPath: z.string().startsWith("/"),
+  /** Row of schemas/model.ts that its weights are of; null for a model without one. */
+  facts: z.string().nullable(),
+  settings: ServingSettings,
+  layout: ServingLayout,
+  image: z.string(),
+  purpose: z.string(),
+  expiresAt: z.iso.datetime(),
+});
+export type ClusterEndpointSpec = z.infer<typeof ClusterEndpointSpec>;
+
+/** An endpoint of a cluster as it is now. */
+export const ClusterEndpoint = ClusterEndpointSpec.extend({
+  /** Inside the cluster: http://serving-….uplift-serving.svc.cluster.local:8000/v1 */
+  url: z.string(),
+  /** Secret and key that hold the API key. */
+  apiKey: z.strictObject({ namespace: z.string(), name: z.string(), key: z.string() }),
+  state: z.enum(["starting", "ready", "expired", "failed"]),
+});
+export type ClusterEndpoint = z.infer<typeof ClusterEndpoint>;
 
 export const Endpoint = EndpointSpec.extend({
   /** e.g. http://127.0.0.1:8123/v1 */

@@ -5,6 +5,8 @@
 import { z } from "zod";
 import { ServerKind } from "./endpoint.ts";
 import { INSTANCES, Instance, type InstanceName } from "./instance.ts";
+import { AwsPlatform, KubernetesPlatform } from "./platform.ts";
+import { Pricing } from "./pricing.ts";
 
 const Positive = z.number().int().positive();
 
@@ -26,35 +28,6 @@ export const LocalTarget = z.strictObject({
   endpointHours: z.number().positive().default(2),
 });
 export type LocalTarget = z.infer<typeof LocalTarget>;
-
-/** How GPU nodes are paid for. */
-export const Pricing = z.discriminatedUnion("kind", [
-  /** By the hour, at list price, when there is capacity. */
-  z.strictObject({ kind: z.literal("on-demand") }),
-  z.strictObject({
-    /** An on-demand capacity reservation: held and paid for, used or not. */
-    kind: z.literal("reservation"),
-    id: z.string(),
-    /** Dollars a node-hour, where it is not the list price. */
-    dollarsPerNodeHour: z.number().nonnegative().optional(),
-  }),
-  z.strictObject({
-    /** A capacity block: paid for up front, gone at its end. */
-    kind: z.literal("capacity-block"),
-    id: z.string(),
-    startsAt: z.iso.datetime(),
-    endsAt: z.iso.datetime(),
-    /** Dollars a node-hour that was paid, where it is not the table's. */
-    dollarsPerNodeHour: z.number().nonnegative().optional(),
-  }),
-  z.strictObject({
-    /** Nodes of one's own. */
-    kind: z.literal("owned"),
-    /** What an hour of one node is worth. Default 0. */
-    dollarsPerNodeHour: z.number().nonnegative().default(0),
-  }),
-]);
-export type Pricing = z.infer<typeof Pricing>;
 
 /** A container image; by digest, or the plan warns and nothing is started with it. */
 const Image = z.string().regex(/^[a-z0-9][^\s]*$/, "an image such as registry/name@sha256:…");
@@ -96,11 +69,13 @@ const cluster = {
   endpointHours: z.number().positive().default(8),
 };
 
+/** `platform` is what standing the target up needs, and no part of a plan. */
 export const KubernetesTarget = z.strictObject({
   kind: z.literal("kubernetes"),
   /** Context of the kubeconfig; the current one is never used by itself. */
   kubeContext: z.string(),
   ...cluster,
+  platform: KubernetesPlatform.optional(),
 });
 
 export const AwsTarget = z.strictObject({
@@ -109,6 +84,7 @@ export const AwsTarget = z.strictObject({
   /** Zones; GPU nodes lie in the first. */
   zones: z.array(z.string()).min(1),
   ...cluster,
+  platform: AwsPlatform.optional(),
 });
 
 /** A target with GPU nodes and Slurm. */
@@ -117,6 +93,13 @@ export type ClusterTarget = z.infer<typeof ClusterTarget>;
 
 export const Target = z.discriminatedUnion("kind", [LocalTarget, KubernetesTarget, AwsTarget]);
 export type Target = z.infer<typeof Target>;
+
+/** A target as plans hold it. */
+export function planned(target: Target): Target {
+  if (target.kind === "local") return target;
+  const { platform: _platform, ...rest } = target;
+  return rest;
+}
 
 /** The row of a target's GPU nodes. */
 export function instanceOf({ instance }: ClusterTarget): Instance {

@@ -15,3 +15,19 @@ export const inCluster = {
   environments: { host: "environments.uplift.svc.cluster.local", port: 9601 },
   expertUrl: "http://expert.uplift.svc.cluster.local:8000/v1",
 };
+
+/** Uplift's own images: tools/images/build.sh builds and pushes them and prints the digests to write here. */
+const NOT_BUILT = `sha256:${"0".repeat(64)}`;
+export const ownImages = {
+  platform: `registry.example.org/uplift/platform@${NOT_BUILT}`,
+  sandbox: `registry.example.org/uplift/sandbox@${NOT_BUILT}`,
+};
+
+/** What the shipped AWS targets say of the account, to be replaced by yours. */
+export const awsPlatform = {
+  accountId: "111122223333",
+  // Of EKS 1.34, Amazon Linux 2023: `aws ssm get-parameter` names the newest (docs/aws.md).
+  amis: { gpu: "ami-00000000000000001", cpu: "ami-00000000000000002" },
+  budget: { monthlyDollars: 250_000, emails: ["platform@example.org"] },
+  images: ownImages,
+};

@@ -13,7 +13,7 @@ import { type Model, modelFolder } from "../../schemas/model.ts";
 import { type Plan, PlanBody, type TaskSetSummary, type Warning } from "../../schemas/plan.ts";
 import { contextTokensOf, type Recipe } from "../../schemas/recipe.ts";
 import type { StageInput } from "../../schemas/stage.ts";
-import { type ClusterTarget, instanceOf, type LocalTarget, type Target } from "../../schemas/target.ts";
+import { type ClusterTarget, instanceOf, type LocalTarget, planned, type Target } from "../../schemas/target.ts";
 import { checkRecipe } from "./check.ts";
 import { estimateCost } from "./cost/index.ts";
 import { chooseLayouts } from "./fit/index.ts";
@@ -115,7 +115,7 @@ export function compilePlan(inputs: PlanInputs): Plan {
     schemaVersion: 1,
     recipe,
     name,
-    target,
+    target: planned(target),
     contextTokens: contextTokensOf(recipe.context),
     baseModel: inputs.baseModel,
     taskSet,

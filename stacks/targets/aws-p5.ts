@@ -1,6 +1,6 @@
 /** AWS, p5.48xlarge: 8 × H100 80 GB a node. Copy this file and change what is yours: zone, capacity, addresses, image digests. */
 import { awsTarget } from "../../schemas/target.ts";
-import { images, inCluster } from "../cluster-defaults.ts";
+import { awsPlatform, images, inCluster } from "../cluster-defaults.ts";
 
 export default awsTarget({
   name: "aws-p5",
@@ -13,4 +13,5 @@ export default awsTarget({
   // FSx for Lustre with 1,000 MB/s per TiB on 4.8 TiB, shared by all nodes: 1 GB/s for one node is the careful half.
   storage: { mountPath: "/fsx", readGbPerSecond: 1 },
   ...inCluster,
+  platform: awsPlatform,
 });

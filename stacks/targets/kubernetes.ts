@@ -1,6 +1,6 @@
 /** A Kubernetes cluster of one's own with H100 nodes. Copy this file and write down your nodes as they are. */
 import { kubernetesTarget } from "../../schemas/target.ts";
-import { images, inCluster } from "../cluster-defaults.ts";
+import { images, inCluster, ownImages } from "../cluster-defaults.ts";
 
 export default kubernetesTarget({
   name: "kubernetes",
@@ -26,4 +26,23 @@ export default kubernetesTarget({
   images,
   storage: { mountPath: "/shared", readGbPerSecond: 1 },
   ...inCluster,
+  platform: {
+    nodes: {
+      training: { "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3" },
+      sandboxes: { "uplift.dev/pool": "sandboxes" },
+      platform: {},
+    },
+    storage: {
+      sharedClass: "shared",
+      sharedGib: 4096,
+      blockClass: "standard",
+      objects: {
+        endpoint: "https://s3.example.org",
+        bucket: "uplift",
+        accessKeyId: { kind: "environment", variable: "UPLIFT_S3_ACCESS_KEY_ID" },
+        secretAccessKey: { kind: "environment", variable: "UPLIFT_S3_SECRET_ACCESS_KEY" },
+      },
+    },
+    images: ownImages,
+  },
 });

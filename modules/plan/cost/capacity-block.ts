@@ -6,7 +6,7 @@
  */
 import type { Issue } from "../../../schemas/error.ts";
 import type { Instance } from "../../../schemas/instance.ts";
-import type { Pricing } from "../../../schemas/target.ts";
+import type { Pricing } from "../../../schemas/pricing.ts";
 import { number } from "./text.ts";
 
 /** A pricing that is a capacity block. */

@@ -7,8 +7,8 @@ import type { Instance } from "../../../schemas/instance.ts";
 import type { StageLayout } from "../../../schemas/layout.ts";
 import type { Model } from "../../../schemas/model.ts";
 import type { TaskSetSummary, Warning } from "../../../schemas/plan.ts";
+import type { Pricing } from "../../../schemas/pricing.ts";
 import type { Recipe } from "../../../schemas/recipe.ts";
-import type { Pricing } from "../../../schemas/target.ts";
 import type { Spread } from "./spread.ts";
 
 /** A recipe, where it runs, and how its stages lie on GPUs. */

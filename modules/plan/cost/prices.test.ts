@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { INSTANCES, type Instance } from "../../../schemas/instance.ts";
-import type { Pricing } from "../../../schemas/target.ts";
+import type { Pricing } from "../../../schemas/pricing.ts";
 import { ON_DEMAND, priceOf } from "./prices.ts";
 
 const p5en = INSTANCES["p5en.48xlarge"];

@@ -6,7 +6,7 @@ import type { Issue } from "../../../schemas/error.ts";
 import type { Cost } from "../../../schemas/estimate.ts";
 import type { Instance } from "../../../schemas/instance.ts";
 import type { Warning } from "../../../schemas/plan.ts";
-import type { Pricing } from "../../../schemas/target.ts";
+import type { Pricing } from "../../../schemas/pricing.ts";
 import { dollars } from "./text.ts";
 
 interface PriceRow {

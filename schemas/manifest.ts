@@ -1,0 +1,58 @@
+/**
+ * Manifest: one Kubernetes object as data. Modules make them, pure and whole; stacks apply them with Pulumi, tests check them
+ * against Kubernetes' own schemas. Values that are known only while a stack is applied stand in them as late("name").
+ */
+
+/** The least every object has; builders type the rest with `kubernetes-types` or the generated Slinky types. */
+export interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+}
+
+/** A Secret's entry by name; its value is in no manifest. */
+export interface SecretKey {
+  readonly name: string;
+  readonly key: string;
+}
+
+const LATE = /⟦([a-z0-9-]+)⟧/g;
+
+/** A value the stack learns while it is applied (an address, an id), to be put inside any text of a manifest. */
+export function late(name: string): string {
+  return `⟦${name}⟧`;
+}
+
+/** A text in parts, the odd ones being names of late values: what the stack joins. */
+export function lateParts(text: string): string[] {
+  return text.split(LATE);
+}
+
+/** Labels of everything Uplift makes: what `destroy` must leave none of. */
+export const OURS = { "app.kubernetes.io/part-of": "uplift" } as const;
+
+/** Labels of one component's objects and, by `name`, what its selectors match. */
+export function labels(name: string): Record<string, string> {
+  return { "app.kubernetes.io/name": name, ...OURS };
+}
+
+/** Namespaces, one a trust boundary. */
+export const NAMESPACES = {
+  /** Controller, leaderboard, environment service, their database. */
+  platform: "uplift",
+  /** Sandboxes only. */
+  sandboxes: "uplift-sandboxes",
+  /** Model servers. */
+  serving: "uplift-serving",
+  /** Slurm's daemons and workers. */
+  slurm: "slurm",
+  /** Device plugins, GPU metrics: pods with access to nodes. */
+  system: "uplift-system",
+  slurmOperator: "slinky",
+  certManager: "cert-manager",
+} as const;

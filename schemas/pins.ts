@@ -1,0 +1,45 @@
+/**
+ * Pins: versions of everything the platform installs that is not ours. One table, so that an upgrade is one change a
+ * reviewer sees. Tags can be moved by their owners: a target pins digests over them (platform.pins), and preflight says which are not.
+ */
+
+/** Images by role. */
+export const THIRD_PARTY_IMAGES = {
+  slurmctld: "ghcr.io/slinkyproject/slurmctld:25.11-ubuntu24.04",
+  slurmdbd: "ghcr.io/slinkyproject/slurmdbd:25.11-ubuntu24.04",
+  slurmrestd: "ghcr.io/slinkyproject/slurmrestd:25.11-ubuntu24.04",
+  slurmd: "ghcr.io/slinkyproject/slurmd-pyxis:25.11-ubuntu24.04",
+  slurmLogin: "ghcr.io/slinkyproject/login-pyxis:25.11-ubuntu24.04",
+  mariadb: "docker.io/library/mariadb:11.8.3",
+  postgres: "docker.io/library/postgres:17.6",
+  logSidecar: "docker.io/library/alpine:3.22.1",
+  gpuDevicePlugin: "nvcr.io/nvidia/k8s-device-plugin:v0.17.4",
+  efaDevicePlugin: "public.ecr.aws/eks/aws-efa-k8s-device-plugin:v0.5.20",
+  dcgmExporter: "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04",
+  oauth2Proxy: "quay.io/oauth2-proxy/oauth2-proxy:v7.12.0",
+} as const;
+export type ThirdPartyImage = keyof typeof THIRD_PARTY_IMAGES;
+
+/** Helm charts: installed before anything that needs their webhooks, removed after. */
+export const CHARTS = {
+  certManager: { chart: "oci://quay.io/jetstack/charts/cert-manager", version: "v1.18.2" },
+  slurmOperator: { chart: "oci://ghcr.io/slinkyproject/charts/slurm-operator", version: "1.1.0" },
+  slurmOperatorCrds: { chart: "oci://ghcr.io/slinkyproject/charts/slurm-operator-crds", version: "1.1.0" },
+} as const;
+
+/** EKS add-ons, for Kubernetes 1.34. */
+export const EKS_ADDONS = {
+  "vpc-cni": "v1.20.4-eksbuild.2",
+  coredns: "v1.12.4-eksbuild.1",
+  "kube-proxy": "v1.34.0-eksbuild.4",
+  "eks-pod-identity-agent": "v1.3.9-eksbuild.3",
+  "aws-ebs-csi-driver": "v1.51.1-eksbuild.1",
+  "aws-fsx-csi-driver": "v1.7.0-eksbuild.1",
+  "eks-node-monitoring-agent": "v1.4.1-eksbuild.1",
+  "metrics-server": "v0.8.0-eksbuild.2",
+} as const;
+
+/** The image of a role: the target's digest, else the table's tag. */
+export function thirdPartyImage(role: ThirdPartyImage, pins: Partial<Record<ThirdPartyImage, string>>): string {
+  return pins[role] ?? THIRD_PARTY_IMAGES[role];
+}

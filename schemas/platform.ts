@@ -1,0 +1,194 @@
+/**
+ * Platform: what a target says so that it can be stood up: account, versions, node pools beside training, storage, names, who
+ * may log in, budget, pins. No part of a plan: a new budget or login changes no plan's digest.
+ */
+import { z } from "zod";
+import { INSTANCES, Instance, type InstanceName } from "./instance.ts";
+import { THIRD_PARTY_IMAGES, type ThirdPartyImage } from "./pins.ts";
+import { Pricing } from "./pricing.ts";
+
+const Count = z.number().int().positive();
+const Name = z.string().regex(/^[a-z]([a-z0-9-]*[a-z0-9])?$/, "lower-case letters, digits and hyphens");
+const Email = z.email();
+/** By digest, so that the same target starts the same code. */
+const PinnedImage = z
+  .string()
+  .regex(/^[a-z0-9][^\s@]*@sha256:[0-9a-f]{64}$/, "an image by digest: registry/name@sha256:…");
+
+/** Where a secret's value comes from: never from the target file itself. */
+export const SecretSource = z.discriminatedUnion("kind", [
+  /** An environment variable of `uplift up`; kept encrypted in the stack's state. */
+  z.strictObject({ kind: z.literal("environment"), variable: z.string().regex(/^[A-Z][A-Z0-9_]*$/) }),
+  /** A Secret that something else keeps in the namespace `uplift`, e.g. external-secrets. */
+  z.strictObject({ kind: z.literal("existing"), name: Name, key: z.string() }),
+]);
+export type SecretSource = z.infer<typeof SecretSource>;
+
+/** A person who may log in to Slurm; the same ids in controller, login and worker pods. */
+export const SlurmUser = z.strictObject({
+  name: z.string().regex(/^[a-z_][a-z0-9_-]{0,31}$/),
+  uid: z.number().int().min(1000).max(60_000),
+  /** OpenSSH public keys. */
+  publicKeys: z.array(z.string().regex(/^(ssh-ed25519|ssh-rsa|ecdsa-sha2-\S+|sk-\S+) \S+/)).default([]),
+});
+export type SlurmUser = z.infer<typeof SlurmUser>;
+
+/** How people log in to the dashboard and API. */
+export const WebLogin = z.discriminatedUnion("kind", [
+  /** One random token, made with the stack, in the Secret uplift/web-token. */
+  z.strictObject({ kind: z.literal("token") }),
+  z.strictObject({
+    kind: z.literal("oidc"),
+    issuer: z.url(),
+    clientId: z.string(),
+    clientSecret: SecretSource,
+    /** E-mail domains that may enter. */
+    emailDomains: z.array(z.string()).min(1),
+  }),
+]);
+export type WebLogin = z.infer<typeof WebLogin>;
+
+/** The dashboard's public name; without it the service is reached through a port-forward only. */
+export const Web = z.strictObject({
+  host: z.string().regex(/^[a-z0-9.-]+\.[a-z]+$/, "a host name such as uplift.example.org"),
+  ingressClass: z.string(),
+  tls: z.discriminatedUnion("kind", [
+    /** A kubernetes.io/tls Secret in the namespace `uplift`. */
+    z.strictObject({ kind: z.literal("secret"), name: Name }),
+    z.strictObject({ kind: z.literal("cert-manager"), clusterIssuer: Name }),
+    /** AWS Certificate Manager, with the AWS load balancer controller. */
+    z.strictObject({ kind: z.literal("acm"), certificateArn: z.string().startsWith("arn:aws") }),
+  ]),
+  login: WebLogin.default({ kind: "token" }),
+});
+export type Web = z.infer<typeof Web>;
+
+const instance = z.union([z.enum(Object.keys(INSTANCES) as [InstanceName, ...InstanceName[]]), Instance]);
+const Labels = z.record(z.string(), z.string());
+
+/** Everything both kinds of cluster have. */
+const common = {
+  /** Nodes that serve models. Default: as many as the plans evaluate at once, of the training kind, on demand. */
+  serving: z
+    .strictObject({ instance: instance.optional(), maxNodes: Count.default(2), pricing: Pricing.optional() })
+    .prefault({}),
+  /** CPU nodes of sandboxes, made when they are needed. */
+  sandboxes: z
+    .strictObject({
+      minNodes: z.number().int().nonnegative().default(1),
+      maxNodes: Count.default(8),
+      /** RuntimeClass that puts a kernel between a sandbox and its node; the sandboxes are refused without one. */
+      runtimeClass: z.enum(["gvisor", "kata"]).default("gvisor"),
+      /** Of one sandbox. */
+      milliCpus: Count.default(1000),
+      memoryMib: Count.default(2048),
+      /** At once, in the whole cluster: the namespace's quota. Default 256. */
+      maxSandboxes: Count.default(256),
+    })
+    .prefault({}),
+  web: Web.optional(),
+  /** Who may log in to Slurm; `uplift` (uid 990), which submits runs, is always there. */
+  users: z.array(SlurmUser).default([]),
+  /** Images of Uplift's own services, by digest. Built from images/ with `docker buildx build`. */
+  images: z.strictObject({ platform: PinnedImage, sandbox: PinnedImage }),
+  /** Digests over the tags of schemas/pins.ts; preflight prints what each tag is today. */
+  pins: z
+    .partialRecord(z.enum(Object.keys(THIRD_PARTY_IMAGES) as [ThirdPartyImage, ...ThirdPartyImage[]]), PinnedImage)
+    .default({}),
+  /** Secrets of jobs by their environment variable: WANDB_API_KEY, HF_TOKEN, EXPERT_API_KEY. */
+  jobSecrets: z.record(z.string().regex(/^[A-Z][A-Z0-9_]*$/), SecretSource).default({}),
+  /** ServiceMonitors and a dashboard; for them the Prometheus operator's kinds must exist. Default false. */
+  prometheus: z.boolean().default(false),
+  /** Where Pulumi keeps the stack's state: s3://…, gs://…, https://…. Default: a folder of this machine, .uplift/pulumi. */
+  stateUrl: z.string().optional(),
+};
+
+export const KubernetesPlatform = z.strictObject({
+  /** Labels that the nodes of each pool carry already. */
+  nodes: z.strictObject({
+    training: Labels,
+    /** Default: the training nodes, which serving then shares: its pods wait while jobs hold every node. */
+    serving: Labels.optional(),
+    sandboxes: Labels,
+    platform: Labels.default({}),
+  }),
+  /** What the cluster has already, and is left alone. */
+  installed: z
+    .strictObject({
+      certManager: z.boolean().default(false),
+      slurmOperator: z.boolean().default(false),
+      gpuDevicePlugin: z.boolean().default(false),
+      /** One owner of DCGM: say true where the GPU operator or another agent runs it. */
+      dcgm: z.boolean().default(false),
+      /** gVisor's or Kata's RuntimeClass. */
+      runtimeClass: z.boolean().default(true),
+    })
+    .prefault({}),
+  /** A mirror's place of the charts, or a folder; default: their own registries. */
+  charts: z.strictObject({ certManager: z.string().optional(), slurmOperator: z.string().optional() }).prefault({}),
+  storage: z.strictObject({
+    /** Storage class that many nodes mount at once (ReadWriteMany), for /shared. */
+    sharedClass: Name,
+    sharedGib: Count,
+    /** Storage class of databases and Slurm's state (ReadWriteOnce). */
+    blockClass: Name,
+    /** S3 API for snapshots, checkpoints, traces, datasets. */
+    objects: z.strictObject({
+      endpoint: z.url(),
+      region: z.string().default("us-east-1"),
+      bucket: z.string(),
+      accessKeyId: SecretSource,
+      secretAccessKey: SecretSource,
+    }),
+  }),
+  /** Leaderboard and runs. Default: one Postgres in the cluster, 20 GiB, dumped every night. */
+  database: z
+    .discriminatedUnion("kind", [
+      z.strictObject({ kind: z.literal("in-cluster"), gib: Count.default(20) }),
+      /** postgresql://… */
+      z.strictObject({ kind: z.literal("url"), url: SecretSource }),
+    ])
+    .prefault({ kind: "in-cluster" }),
+  ...common,
+});
+export type KubernetesPlatform = z.infer<typeof KubernetesPlatform>;
+
+export const AwsPlatform = z.strictObject({
+  /** `up` and preflight refuse credentials of another account. */
+  accountId: z.string().regex(/^\d{12}$/, "twelve digits"),
+  kubernetesVersion: z
+    .string()
+    .regex(/^1\.\d\d$/)
+    .default("1.34"),
+  /** AMIs by id, never "recommended", which moves. */
+  amis: z.strictObject({ gpu: z.string().regex(/^ami-[0-9a-f]+$/), cpu: z.string().regex(/^ami-[0-9a-f]+$/) }),
+  vpcCidr: z.cidrv4().default("10.64.0.0/16"),
+  /** Who reaches the Kubernetes API over the internet; default nobody: through a VPN or a bastion only. */
+  apiCidrs: z.array(z.cidrv4()).default([]),
+  /** IAM roles that administer the cluster, beside the one that makes it. */
+  adminRoleArns: z.array(z.string().startsWith("arn:aws:iam::")).default([]),
+  /** CPU nodes. */
+  platformInstance: z.string().default("m7i.2xlarge"),
+  sandboxInstance: z.string().default("m7i.4xlarge"),
+  /** FSx for Lustre. 4800 GiB and 250 MB/s per TiB by default. */
+  fsx: z
+    .strictObject({
+      /** 1200 or a multiple of 2400: what FSx can make. */
+      gib: Count.default(4800),
+      mbPerSecondPerTib: z.union([z.literal(125), z.literal(250), z.literal(500), z.literal(1000)]).default(250),
+    })
+    .prefault({}),
+  database: z
+    .strictObject({
+      instanceClass: z.string().default("db.m7g.large"),
+      gib: Count.min(20).default(50),
+      backupDays: z.number().int().min(1).max(35).default(14),
+      /** A standby in a second zone. */
+      multiZone: z.boolean().default(false),
+    })
+    .prefault({}),
+  /** An alarm by e-mail at 80 % and at 100 % of it, and when the forecast passes it. */
+  budget: z.strictObject({ monthlyDollars: Count, emails: z.array(Email).min(1) }),
+  ...common,
+});
+export type AwsPlatform = z.infer<typeof AwsPlatform>;
