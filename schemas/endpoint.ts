@@ -47,11 +47,26 @@ export const EndpointSpec = z.strictObject({
 });
 export type EndpointSpec = z.infer<typeof EndpointSpec>;
 
+/** How a folder on shared storage shows that it holds the model meant; the pod looks before vLLM starts. */
+export const ModelIdentity = z.discriminatedUnion("kind", [
+  /** A base model: its file uplift-revision names this commit. */
+  z.strictObject({ kind: z.literal("revision"), revision: z.string() }),
+  /** A checkpoint by content: the files that uplift-manifest.json lists have the digest `checkpoint`. */
+  z.strictObject({ kind: z.literal("digest") }),
+  /** A checkpoint of a run by name, "rl-40": uplift-manifest.json is of it. Its content's digest is not known here. */
+  z.strictObject({ kind: z.literal("name"), checkpoint: z.string() }),
+  /** Nothing is pinned: only that a model is there. */
+  z.strictObject({ kind: z.literal("unmarked") }),
+]);
+export type ModelIdentity = z.infer<typeof ModelIdentity>;
+
 /** What a serving stack on a cluster is made from: one Deployment of one pod on one node, and what guards it. */
 export const ClusterEndpointSpec = z.strictObject({
   /** serving-<first 12 hex digits of the checkpoint's digest> */
   name: EndpointSpec.shape.name,
+  /** Of the model's files; of what names it (plan, name, folder) where the files are not here. */
   checkpoint: Digest,
+  identity: ModelIdentity,
   /** Name clients send as `model`. */
   model: z.string(),
   /** Folder of the full model on the shared storage, as nodes mount it. */

@@ -89,3 +89,8 @@ export const INSTANCES = {
   },
 } as const satisfies Record<string, Instance>;
 export type InstanceName = keyof typeof INSTANCES;
+
+/** The row that a target names, or the one that is written out. */
+export function instanceRow(instance: InstanceName | Instance): Instance {
+  return typeof instance === "string" ? INSTANCES[instance] : instance;
+}

@@ -56,3 +56,12 @@ export const NAMESPACES = {
   slurmOperator: "slinky",
   certManager: "cert-manager",
 } as const;
+
+/** Claim of the shared storage in each namespace that mounts it; models/, checkpoints/, runs/, cache/, images/ lie in it. */
+export const SHARED_CLAIM = "shared";
+
+/** User and group of runs and of Uplift's services, the same in every pod: who owns what lies on the shared storage. */
+export const UPLIFT_UID = 990;
+
+/** Annotation of a pod that has a container running as root, or with more rights than that: why it can't do without. */
+export const ROOT_BECAUSE = "uplift.dev/root-because";

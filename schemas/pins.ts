@@ -5,6 +5,9 @@
 
 /** Images by role. */
 export const THIRD_PARTY_IMAGES = {
+  slurmOperator: "ghcr.io/slinkyproject/slurm-operator:1.1.0",
+  slurmOperatorWebhook: "ghcr.io/slinkyproject/slurm-operator-webhook:1.1.0",
+  // The tag moves with Slurm's patch releases; Slinky publishes no other. 25.11 is the Slurm of operator 1.1.0.
   slurmctld: "ghcr.io/slinkyproject/slurmctld:25.11-ubuntu24.04",
   slurmdbd: "ghcr.io/slinkyproject/slurmdbd:25.11-ubuntu24.04",
   slurmrestd: "ghcr.io/slinkyproject/slurmrestd:25.11-ubuntu24.04",
@@ -13,16 +16,18 @@ export const THIRD_PARTY_IMAGES = {
   mariadb: "docker.io/library/mariadb:11.8.3",
   postgres: "docker.io/library/postgres:17.6",
   logSidecar: "docker.io/library/alpine:3.22.1",
-  gpuDevicePlugin: "nvcr.io/nvidia/k8s-device-plugin:v0.17.4",
+  gpuDevicePlugin: "nvcr.io/nvidia/k8s-device-plugin:v0.19.3",
   efaDevicePlugin: "public.ecr.aws/eks/aws-efa-k8s-device-plugin:v0.5.20",
-  dcgmExporter: "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04",
+  dcgmExporter: "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless",
   oauth2Proxy: "quay.io/oauth2-proxy/oauth2-proxy:v7.12.0",
+  /** Of Kubernetes' own minor version. */
+  clusterAutoscaler: "registry.k8s.io/autoscaling/cluster-autoscaler:v1.34.1",
 } as const;
 export type ThirdPartyImage = keyof typeof THIRD_PARTY_IMAGES;
 
 /** Helm charts: installed before anything that needs their webhooks, removed after. */
 export const CHARTS = {
-  certManager: { chart: "oci://quay.io/jetstack/charts/cert-manager", version: "v1.18.2" },
+  certManager: { chart: "oci://quay.io/jetstack/charts/cert-manager", version: "v1.20.3" },
   slurmOperator: { chart: "oci://ghcr.io/slinkyproject/charts/slurm-operator", version: "1.1.0" },
   slurmOperatorCrds: { chart: "oci://ghcr.io/slinkyproject/charts/slurm-operator-crds", version: "1.1.0" },
 } as const;
@@ -35,7 +40,7 @@ export const EKS_ADDONS = {
   "eks-pod-identity-agent": "v1.3.9-eksbuild.3",
   "aws-ebs-csi-driver": "v1.51.1-eksbuild.1",
   "aws-fsx-csi-driver": "v1.7.0-eksbuild.1",
-  "eks-node-monitoring-agent": "v1.4.1-eksbuild.1",
+  "eks-node-monitoring-agent": "v1.7.2-eksbuild.1",
   "metrics-server": "v0.8.0-eksbuild.2",
 } as const;
 

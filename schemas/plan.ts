@@ -9,7 +9,7 @@ import { Cost } from "./estimate.ts";
 import { Job } from "./job.ts";
 import { StageLayout } from "./layout.ts";
 import { Recipe } from "./recipe.ts";
-import { Target } from "./target.ts";
+import { PlannedTarget } from "./target.ts";
 import { SplitName } from "./task.ts";
 
 /** A task whose shortest known solution is longer than the context: named, never silently dropped. */
@@ -54,7 +54,7 @@ export const PlanBody = z.strictObject({
   recipe: Recipe,
   /** The recipe's name, always set. */
   name: z.string(),
-  target: Target,
+  target: PlannedTarget,
   contextTokens: z.number().int().positive(),
   /** `digest` is of the model's files; of its name, revision and facts where the files are not here. */
   baseModel: z.strictObject({

@@ -52,16 +52,56 @@ export type WebLogin = z.infer<typeof WebLogin>;
 export const Web = z.strictObject({
   host: z.string().regex(/^[a-z0-9.-]+\.[a-z]+$/, "a host name such as uplift.example.org"),
   ingressClass: z.string(),
+  /** Namespace of the ingress controller's pods: only they reach the service. Default: any address, as for controllers on the node's own network. */
+  ingressNamespace: Name.optional(),
   tls: z.discriminatedUnion("kind", [
     /** A kubernetes.io/tls Secret in the namespace `uplift`. */
     z.strictObject({ kind: z.literal("secret"), name: Name }),
     z.strictObject({ kind: z.literal("cert-manager"), clusterIssuer: Name }),
     /** AWS Certificate Manager, with the AWS load balancer controller. */
-    z.strictObject({ kind: z.literal("acm"), certificateArn: z.string().startsWith("arn:aws") }),
+    z.strictObject({
+      kind: z.literal("acm"),
+      certificateArn: z.string().startsWith("arn:aws"),
+      /** Default "internal": from the VPC and what is joined to it only. */
+      scheme: z.enum(["internal", "internet-facing"]).default("internal"),
+    }),
   ]),
   login: WebLogin.default({ kind: "token" }),
 });
 export type Web = z.infer<typeof Web>;
+
+/**
+ * A file system that all nodes mount at once (ReadWriteMany), as it exists already. Not a storage class: claims of one class in
+ * the platform's three namespaces would be three different volumes.
+ */
+export const SharedVolume = z.discriminatedUnion("kind", [
+  z.strictObject({
+    kind: z.literal("nfs"),
+    server: z.string().min(1),
+    path: z.string().startsWith("/"),
+    mountOptions: z.array(z.string()).default([]),
+  }),
+  /** Mounted by the nodes' own systems (Lustre, WEKA, GPFS…): a folder inside the mount, so that a node without it has no such folder. */
+  z.strictObject({ kind: z.literal("node-path"), path: z.string().startsWith("/") }),
+  /** A volume of a CSI driver, as `kubectl get pv NAME -o jsonpath={.spec.csi}` shows it. */
+  z.strictObject({
+    kind: z.literal("csi"),
+    driver: z.string().min(1),
+    attributes: z.record(z.string(), z.string()).default({}),
+    /**
+     * Handles by namespace, no two alike: Kubernetes takes volumes of one driver and handle for one volume of a node. Default:
+     * uplift-shared-NAMESPACE, for drivers that find the volume by its attributes.
+     */
+    volumeHandles: z
+      .strictObject({ uplift: z.string(), slurm: z.string(), "uplift-serving": z.string() })
+      .refine((handles) => new Set(Object.values(handles)).size === 3, "three different handles")
+      .optional(),
+    /** Secret of the driver's node plugin, where it needs one (CephFS). */
+    nodeSecret: z.strictObject({ name: Name, namespace: Name }).optional(),
+    mountOptions: z.array(z.string()).default([]),
+  }),
+]);
+export type SharedVolume = z.infer<typeof SharedVolume>;
 
 const instance = z.union([z.enum(Object.keys(INSTANCES) as [InstanceName, ...InstanceName[]]), Instance]);
 const Labels = z.record(z.string(), z.string());
@@ -89,7 +129,7 @@ const common = {
   web: Web.optional(),
   /** Who may log in to Slurm; `uplift` (uid 990), which submits runs, is always there. */
   users: z.array(SlurmUser).default([]),
-  /** Images of Uplift's own services, by digest. Built from images/ with `docker buildx build`. */
+  /** Images of Uplift's own services, by digest. Built by tools/images/build.sh, which prints them. */
   images: z.strictObject({ platform: PinnedImage, sandbox: PinnedImage }),
   /** Digests over the tags of schemas/pins.ts; preflight prints what each tag is today. */
   pins: z
@@ -99,8 +139,14 @@ const common = {
   jobSecrets: z.record(z.string().regex(/^[A-Z][A-Z0-9_]*$/), SecretSource).default({}),
   /** ServiceMonitors and a dashboard; for them the Prometheus operator's kinds must exist. Default false. */
   prometheus: z.boolean().default(false),
-  /** Where Pulumi keeps the stack's state: s3://…, gs://…, https://…. Default: a folder of this machine, .uplift/pulumi. */
+  /** Folder of this machine for locks, the plans it was made for, and the state; relative to the project. Default .uplift/clusters/NAME. */
+  home: z.string().optional(),
+  /** Where Pulumi keeps the stack's state: s3://…, gs://…, https://…. Default: in `home`. */
   stateUrl: z.string().optional(),
+  /** What encrypts the state's secrets: awskms://…, gcpkms://…. Default: a passphrase, made once beside the state of this machine. */
+  secretsProvider: z.string().optional(),
+  /** Raise it by one and `up` makes new Slurm keys and a new web token (docs/day-two.md). */
+  keyGeneration: Count.default(1),
 };
 
 export const KubernetesPlatform = z.strictObject({
@@ -127,8 +173,9 @@ export const KubernetesPlatform = z.strictObject({
   /** A mirror's place of the charts, or a folder; default: their own registries. */
   charts: z.strictObject({ certManager: z.string().optional(), slurmOperator: z.string().optional() }).prefault({}),
   storage: z.strictObject({
-    /** Storage class that many nodes mount at once (ReadWriteMany), for /shared. */
-    sharedClass: Name,
+    /** Mounted at storage.mountPath of the target: models, checkpoints, runs. Its files outlive the platform. */
+    shared: SharedVolume,
+    /** Its size, for people to read: nothing enforces it. */
     sharedGib: Count,
     /** Storage class of databases and Slurm's state (ReadWriteOnce). */
     blockClass: Name,

@@ -43,6 +43,8 @@ export const AwsStackOutputs = z.object({
   region: z.string(),
   accountId: z.string(),
   eksCluster: z.string(),
+  /** How to reach its API: asks `aws eks get-token` each time, so it holds no secret. */
+  kubeconfig: z.string(),
   ...cluster,
 });
 export const ClusterStackOutputs = z.discriminatedUnion("kind", [KubernetesStackOutputs, AwsStackOutputs]);

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { ServerKind } from "./endpoint.ts";
-import { INSTANCES, Instance, type InstanceName } from "./instance.ts";
+import { INSTANCES, Instance, type InstanceName, instanceRow } from "./instance.ts";
 import { AwsPlatform, KubernetesPlatform } from "./platform.ts";
 import { Pricing } from "./pricing.ts";
 
@@ -94,8 +94,21 @@ export type ClusterTarget = z.infer<typeof ClusterTarget>;
 export const Target = z.discriminatedUnion("kind", [LocalTarget, KubernetesTarget, AwsTarget]);
 export type Target = z.infer<typeof Target>;
 
-/** A target as plans hold it. */
-export function planned(target: Target): Target {
+/** A cluster target that can be stood up. */
+export type PlatformTarget =
+  | (z.infer<typeof KubernetesTarget> & { platform: KubernetesPlatform })
+  | (z.infer<typeof AwsTarget> & { platform: AwsPlatform });
+
+/** A target as plans hold it: without what only standing it up needs. */
+export const PlannedTarget = z.discriminatedUnion("kind", [
+  LocalTarget,
+  KubernetesTarget.omit({ platform: true }),
+  AwsTarget.omit({ platform: true }),
+]);
+export type PlannedTarget = z.infer<typeof PlannedTarget>;
+
+/** The same target as plans hold it. */
+export function planned(target: Target): PlannedTarget {
   if (target.kind === "local") return target;
   const { platform: _platform, ...rest } = target;
   return rest;
@@ -103,7 +116,7 @@ export function planned(target: Target): Target {
 
 /** The row of a target's GPU nodes. */
 export function instanceOf({ instance }: ClusterTarget): Instance {
-  return typeof instance === "string" ? INSTANCES[instance] : instance;
+  return instanceRow(instance);
 }
 
 /** What target files write. They are checked when they are used, so that every mistake has its field. */

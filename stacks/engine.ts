@@ -3,18 +3,9 @@
  * In: a target, or an endpoint and what serves it. Out: plain counts and outputs. State lies under HOME/pulumi; changes of
  * one stack follow one another (stack-lock.ts), and what a killed change left is repaired first (stack-repair.ts).
  */
-import { randomBytes, randomUUID } from "node:crypto";
-import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
-import {
-  LocalWorkspace,
-  type OutputMap,
-  type PulumiCommand,
-  type PulumiFn,
-  Stack,
-  StackNotFoundError,
-} from "@pulumi/pulumi/automation/index.js";
+import type { PulumiFn } from "@pulumi/pulumi/automation/index.js";
 import {
   endProcesses,
   HOME_MARKER,
@@ -27,37 +18,24 @@ import {
 import { Endpoint, type EndpointSpec } from "../schemas/endpoint.ts";
 import { StackOutputs } from "../schemas/stack.ts";
 import type { LocalTarget } from "../schemas/target.ts";
-import { type Changes, EventCollector, type StackProgress } from "./engine-events.ts";
-import { deleteAllResults, requireUsableHome, STATE_FOLDER } from "./home.ts";
+import { deleteAllResults, requireUsableHome } from "./home.ts";
 import { keptServices } from "./kept-services.ts";
 import { type LocalServices, type LocalStackArgs, localServices, localStack } from "./local.ts";
-import { installPulumi } from "./pulumi-cli.ts";
 import { type ServingCommand, ServingStackArgs, servingStack } from "./serving.ts";
-import { isLocked, withLock } from "./stack-lock.ts";
-import { dropPendingOperations, endOrphans, releaseStaleLock, STACK_MARKER } from "./stack-repair.ts";
+import { isLocked } from "./stack-lock.ts";
+import {
+  type EngineContext,
+  plain,
+  type StackResult,
+  StackRunner,
+  secondsSince,
+  selectStack,
+  writeWhole,
+} from "./stack-runner.ts";
 import { trainersToolchain } from "./toolchain.ts";
 
 export type { Changes, StackProgress } from "./engine-events.ts";
-
-/** Where the engine works, as the caller's command line and environment say. */
-export type EngineContext = {
-  /** The clone. */
-  root: string;
-  /** Absolute folder of state: the target's `home` resolved against the clone. */
-  home: string;
-  /** What tools/setup.sh fills; default in the caller: ~/.cache/uplift. */
-  cache: string;
-  /** The caller's PATH. */
-  path: string;
-  progress?: (event: StackProgress) => void;
-  /** Longest wait for another process that changes the same stack. Default 300. */
-  waitSeconds?: number;
-  /** Abort: Pulumi is asked to stop after the resources in hand. */
-  signal?: AbortSignal;
-};
-
-/** What an operation did, or would do. */
-export type StackResult<Outputs> = { changes: Changes; outputs: Outputs; durationSeconds: number };
+export type { EngineContext, StackResult } from "./stack-runner.ts";
 
 /**
  * What a platform needs beside its target; the engine's tests give small stand-ins. `keep`: services that run are left as
@@ -72,23 +50,12 @@ export type PlatformResult = StackResult<StackOutputs> & { kept: string[] };
 const STOP_SECONDS = 10;
 
 /** One home's infrastructure. */
-export class Engine {
-  private readonly context: EngineContext;
-  private readonly backend: string;
-  private pulumi: Promise<PulumiCommand> | undefined;
-
-  private constructor(context: EngineContext) {
-    this.context = context;
-    this.backend = join(context.home, STATE_FOLDER);
-  }
-
+export class Engine extends StackRunner {
   /** Makes the home's folders (`home-invalid`). Pulumi is looked for at its first use (`pulumi-missing`). */
   static async open(context: EngineContext): Promise<Engine> {
     await requireUsableHome(context);
     const engine = new Engine(context);
-    for (const folder of ["home", "work", "endpoints", "locks"]) {
-      await mkdir(join(engine.backend, folder), { recursive: true, mode: 0o700 });
-    }
+    await engine.makeFolders();
     return engine;
   }
 
@@ -176,102 +143,6 @@ export class Engine {
     }
   }
 
-  private async upWith(stack: Stack, { onEvent }: EventCollector): Promise<Record<string, unknown>> {
-    const { outputs } = await stack.up({ refresh: true, onEvent, signal: this.context.signal });
-    return plain(outputs);
-  }
-
-  /** What a program would do to a stack. */
-  preview(name: string, program: PulumiFn): Promise<StackResult<null>> {
-    return this.change(name, { program, forget: "when new" }, async (stack, { onEvent }) => {
-      await stack.preview({ refresh: true, onEvent, signal: this.context.signal });
-      return null;
-    });
-  }
-
-  private destroy(name: string, deleteResults: boolean): Promise<StackResult<null>> {
-    return this.change(name, { deleteResults, forget: "always" }, async (stack, { onEvent }) => {
-      await stack.destroy({ onEvent, signal: this.context.signal });
-      return null;
-    });
-  }
-
-  /** Runs one operation on a stack: alone, on repaired state, with its events collected and its error made readable. */
-  private change<T>(
-    name: string,
-    {
-      program,
-      deleteResults = false,
-      forget,
-    }: { program?: PulumiFn; deleteResults?: boolean; forget?: "always" | "when new" },
-    operate: (stack: Stack, collector: EventCollector) => Promise<T>,
-  ): Promise<StackResult<T | null>> {
-    const { progress = () => {}, waitSeconds = 300 } = this.context;
-    const onWait = (holder: number) => progress({ kind: "waiting", holder });
-    return withLock(this.lockFile(name), { waitSeconds, onWait }, async () => {
-      const started = performance.now();
-      const issuesFile = join(this.backend, "work", `issues-${randomUUID()}.jsonl`);
-      const marker = `${this.context.home} ${name}`;
-      const collector = new EventCollector(progress);
-      const workspace = await this.workspace({
-        program,
-        environment: {
-          [STACK_MARKER]: marker,
-          UPLIFT_ERROR_FILE: issuesFile,
-          UPLIFT_DELETE_RESULTS: deleteResults ? "1" : "0",
-        },
-      });
-      const repaired = (what: string | null) => what !== null && progress({ kind: "repair", what });
-      repaired(await endOrphans(marker));
-      const known = await selectStack(name, workspace);
-      if (known === null && program === undefined)
-        return { changes: collector.changes, outputs: null, durationSeconds: 0 };
-      const stack = known ?? (await Stack.create(name, workspace));
-      try {
-        if (known) repaired(await releaseStaleLock(stack, this.backend));
-        if (known) repaired(await dropPendingOperations(stack));
-        const outputs = await operate(stack, collector);
-        if (forget === "always" || (forget === "when new" && known === null)) await workspace.removeStack(name);
-        return { changes: collector.changes, outputs, durationSeconds: secondsSince(started) };
-      } catch (error) {
-        throw await collector.explain(error, issuesFile);
-      } finally {
-        await rm(issuesFile, { force: true });
-      }
-    });
-  }
-
-  private async workspace({ program, environment }: { program?: PulumiFn; environment?: Record<string, string> } = {}) {
-    const { root, cache, path } = this.context;
-    this.pulumi ??= installPulumi({ root, cache, path }, join(this.backend, "cli"));
-    return LocalWorkspace.create({
-      program,
-      workDir: join(this.backend, "work"),
-      pulumiHome: join(this.backend, "home"),
-      pulumiCommand: await this.pulumi,
-      projectSettings: { name: "uplift", runtime: "nodejs" },
-      envVars: {
-        PATH: path,
-        PULUMI_BACKEND_URL: pathToFileURL(this.backend).href,
-        PULUMI_CONFIG_PASSPHRASE: await this.passphrase(),
-        PULUMI_SKIP_UPDATE_CHECK: "1",
-        UPLIFT_ROOT: root,
-        ...environment,
-      },
-    });
-  }
-
-  /** The passphrase of this home's secrets: random, made once, readable by its owner only. */
-  private async passphrase(): Promise<string> {
-    const path = join(this.backend, "passphrase");
-    try {
-      await writeFile(path, randomBytes(24).toString("base64url"), { mode: 0o600, flag: "wx" });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    }
-    return readFile(path, "utf8");
-  }
-
   private async endpointOf({ spec }: ServingStackArgs): Promise<Endpoint> {
     const identity = await readPidFile(pidFilePath({ home: this.context.home, name: spec.name }));
     const running = identity !== null && (await isRunning(identity));
@@ -282,19 +153,6 @@ export class Engine {
   private endpointFile(name: string): string {
     return join(this.backend, "endpoints", `${name}.json`);
   }
-
-  private lockFile(name: string): string {
-    return join(this.backend, "locks", `${name}.lock`);
-  }
-}
-
-async function selectStack(name: string, workspace: LocalWorkspace): Promise<Stack | null> {
-  try {
-    return await Stack.select(name, workspace);
-  } catch (error) {
-    if (error instanceof StackNotFoundError) return null;
-    throw error;
-  }
 }
 
 async function readOrNull(path: string): Promise<string | null> {
@@ -304,19 +162,4 @@ async function readOrNull(path: string): Promise<string | null> {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
     throw error;
   }
-}
-
-/** Writes a file that readers see whole or not at all. */
-async function writeWhole(path: string, text: string): Promise<void> {
-  const temporary = `${path}.${randomUUID()}`;
-  await writeFile(temporary, text, { mode: 0o600 });
-  await rename(temporary, path);
-}
-
-function plain(outputs: OutputMap): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(outputs).map(([name, { value }]) => [name, value]));
-}
-
-function secondsSince(started: number): number {
-  return (performance.now() - started) / 1000;
 }

@@ -6,9 +6,15 @@ import { access, readdir, realpath, rm } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { UserError } from "../schemas/error.ts";
+import type { ClusterTarget } from "../schemas/target.ts";
 
 /** The engine's own state within a home; it outlives results. */
 export const STATE_FOLDER = "pulumi";
+
+/** Folder of a cluster target's state on this machine, relative to the clone. */
+export function clusterHome({ name, platform }: ClusterTarget): string {
+  return platform?.home ?? join(".uplift", "clusters", name);
+}
 
 /** All that Uplift makes in a home beside its state (docs/operations.md): what `destroy --delete-results` deletes. */
 export const RESULTS = [

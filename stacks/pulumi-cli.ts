@@ -1,12 +1,13 @@
 /**
  * Pulumi's engine: finds its CLI on this machine and gives it a folder of its own with the provider of dynamic resources.
- * In: PATH and the cache that tools/setup.sh fills. Out: a command for the Automation API. Writes HOME/pulumi/cli only.
+ * In: PATH and the cache that tools/setup.sh and tools/engines.sh fill. Out: a command for the Automation API. Writes HOME/pulumi/cli only.
  */
 import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { PulumiCommand } from "@pulumi/pulumi/automation/index.js";
 import { execa } from "execa";
+import { z } from "zod";
 import { UserError } from "../schemas/error.ts";
 
 /** Where to look. */
@@ -48,7 +49,20 @@ export async function installPulumi(search: PulumiSearch, folder: string): Promi
     .join(":");
   await link(await findPulumi({ ...search, path }), join(bin, "pulumi"));
   await link(join(search.root, "tools", "pulumi-resource-pulumi-nodejs"), join(bin, "pulumi-resource-pulumi-nodejs"));
+  const provider = await builtKubernetesProvider(search);
+  if (provider !== null) await link(provider, join(bin, "pulumi-resource-kubernetes"));
   return PulumiCommand.get({ root: folder });
+}
+
+/** The provider that tools/engines.sh built here; null where Pulumi has to fetch its own. */
+async function builtKubernetesProvider({ root, cache }: PulumiSearch): Promise<string | null> {
+  const printed = await execa(join(root, "tools", "engines.sh"), ["--print", "pulumi-kubernetes"], {
+    reject: false,
+    env: { UPLIFT_CACHE: cache },
+  });
+  return printed.exitCode === 0
+    ? z.object({ pulumiKubernetes: z.string() }).parse(JSON.parse(printed.stdout)).pulumiKubernetes
+    : null;
 }
 
 /** Version of the CLI that tools/pulumi-cli/go.mod pins, e.g. "3.274.1". */

@@ -246,7 +246,7 @@ describe("the set-up", () => {
   it("refuses an option it does not have", async () => {
     expect(await setup(["--fast"])).toEqual({
       exitCode: 2,
-      said: "tools/setup.sh: --fast is not an option. Allowed: --with-browser, --help.",
+      said: "tools/setup.sh: --fast is not an option. Allowed: --for-tests, --help.",
     });
   });
 });

@@ -3,7 +3,7 @@
 # In: this clone's lock files. Out: node_modules here, and under ~/.cache/uplift (or $UPLIFT_CACHE) the trainers' Python,
 # uv and Pulumi. Asks nothing. Root is needed for apt packages only. Interrupted, it does the unfinished part again.
 #
-#   tools/setup.sh [--with-browser]     --with-browser adds Chromium, which only the tests use
+#   tools/setup.sh [--for-tests]     --for-tests adds Chromium and a Postgres server, which only the tests use
 set -euo pipefail
 
 UV_VERSION=0.13.9
@@ -13,12 +13,12 @@ PULUMI_LEAST_MINOR=200
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${UPLIFT_CACHE:-$HOME/.cache/uplift}
-with_browser=no
+for_tests=no
 for argument in "$@"; do
   case $argument in
-    --with-browser) with_browser=yes ;;
+    --for-tests) for_tests=yes ;;
     --help | -h) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    *) echo "tools/setup.sh: $argument is not an option. Allowed: --with-browser, --help." >&2; exit 2 ;;
+    *) echo "tools/setup.sh: $argument is not an option. Allowed: --for-tests, --help." >&2; exit 2 ;;
   esac
 done
 
@@ -73,7 +73,16 @@ apt_packages() {
     missing+=(python3-venv)
     say "python3-venv is missing: it fetches uv, which makes the trainers' environment"
   fi
-  if [ $with_browser = yes ] && ! { have chromium || have chromium-browser || have google-chrome; }; then
+  if [ $for_tests = yes ] && ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
+    missing+=(postgresql)
+    say "postgresql is missing: tests start servers of their own"
+    # The package would make and start one for the whole machine.
+    if [ "$(id -u)" -eq 0 ] && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+      mkdir -p /etc/postgresql-common
+      echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+    fi
+  fi
+  if [ $for_tests = yes ] && ! { have chromium || have chromium-browser || have google-chrome; }; then
     missing+=(chromium)
     say "chromium is missing: tests look at the dashboard in it"
   fi

@@ -4,29 +4,20 @@
  */
 import { access, mkdir, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { serve } from "@hono/node-server";
 import { execa } from "execa";
 import { Hono } from "hono";
-import { type Logger, pino } from "pino";
+import { pino } from "pino";
 import { digestBytes } from "../../schemas/digest.ts";
-import { UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Run } from "../../schemas/run.ts";
 import { findCheckpoint, listCheckpoints } from "../checkpoints/index.ts";
 import { sameSiteOnly } from "../dashboard/index.ts";
-import { apiNotFound, leaderboardApp, migrations as leaderboardMigrations } from "../leaderboard/index.ts";
-import {
-  Layout,
-  ProcessScheduler,
-  Reconciler,
-  RunStore,
-  migrations as runMigrations,
-  runsApp,
-  type StepExecutors,
-} from "../runs/index.ts";
+import { apiNotFound, leaderboardApp } from "../leaderboard/index.ts";
+import { Layout, ProcessScheduler, Reconciler, RunStore, runsApp, type StepExecutors } from "../runs/index.ts";
 import { createDirectoryStore, migrate, openDatabase } from "../stores/index.ts";
 import { dashboard } from "./dashboard.ts";
 import { EndpointHost } from "./endpoint-host.ts";
+import { answers, every, listen, stopAsked, TABLES } from "./long-lived.ts";
 import { PROJECT_DIR } from "./project.ts";
 import { openEngine } from "./session.ts";
 import { checkpoint } from "./steps/checkpoint.ts";
@@ -60,10 +51,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const layout = new Layout(options.home);
   const store = createDirectoryStore(join(options.home, "objects"));
   const database = await openDatabase({ kind: "pglite", dir: join(options.home, "database") });
-  await migrate(database, [
-    { module: "runs", migrations: runMigrations },
-    { module: "leaderboard", migrations: leaderboardMigrations },
-  ]);
+  await migrate(database, TABLES);
   const runs = new RunStore(database.db);
   const engine = await openEngine(options.home);
   const endpoints = new EndpointHost({ engine, store, python: options.python, home: options.home, now });
@@ -103,15 +91,14 @@ export async function runController(options: ControllerOptions): Promise<void> {
     .route("/", runsApp({ store: runs, layout }))
     .route("/", leaderboardApp({ db: database.db, store }))
     .all("/api/*", apiNotFound)
-    .route("/", dashboard({ runs, layout, db: database.db, store, engine }));
-  const server = await listen(app, options.port);
+    .route("/", dashboard({ runs, layout, db: database.db, store, endpoints: () => engine.listEndpoints() }));
+  const server = await listen(app, { host: "127.0.0.1", port: options.port, path: "controllerPort" });
   log.info({ port: options.port }, "controller ready");
 
-  const stop = new AbortController();
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort());
+  const stop = stopAsked();
   await Promise.all([
-    every(TICK_SECONDS, stop.signal, log, () => reconciler.tick()),
-    every(EXPIRY_SECONDS, stop.signal, log, async () => {
+    every(TICK_SECONDS, stop, log, () => reconciler.tick()),
+    every(EXPIRY_SECONDS, stop, log, async () => {
       for (const name of await endpoints.closeExpired()) log.info({ name }, "endpoint expired");
     }),
   ]);
@@ -119,33 +106,6 @@ export async function runController(options: ControllerOptions): Promise<void> {
   await database.close();
   // Evaluations under way would keep the process alive; the next controller goes on with them.
   process.exit(0);
-}
-
-/** Calls `work` again and again, a pause between; a failure is logged and the next look tries again. */
-async function every(seconds: number, stop: AbortSignal, log: Logger, work: () => Promise<unknown>): Promise<void> {
-  while (!stop.aborted) {
-    try {
-      await work();
-    } catch (error) {
-      log.error({ err: error }, "a look of the controller failed");
-    }
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(done, seconds * 1000);
-      function done() {
-        clearTimeout(timer);
-        stop.removeEventListener("abort", done);
-        resolve();
-      }
-      stop.addEventListener("abort", done);
-    });
-  }
-}
-
-function listen(app: Hono, port: number) {
-  return new Promise<ReturnType<typeof serve>>((resolve, reject) => {
-    const server = serve({ fetch: app.fetch, port, hostname: "127.0.0.1" }, () => resolve(server));
-    server.on("error", (error: NodeJS.ErrnoException) => reject(error.code === "EADDRINUSE" ? portInUse(port) : error));
-  });
 }
 
 /** A run's code as it was submitted, with the project's installed packages; jobs run this and not the working tree. */
@@ -169,20 +129,5 @@ async function unpackCode(run: Run, store: ObjectStore, layout: Layout): Promise
 
 /** A service that does not answer within seconds is down; steps that need it wait for the next `uplift up`. */
 async function outageOf(url: string): Promise<string | null> {
-  const answers = await fetch(`${url}/health`, { signal: AbortSignal.timeout(5000) }).then(
-    ({ ok }) => ok,
-    () => false,
-  );
-  return answers ? null : `the environment service does not answer at ${url}; uplift up brings it back`;
-}
-
-function portInUse(port: number): UserError {
-  return new UserError({
-    code: "port-in-use",
-    path: "controllerPort",
-    asked: `the controller is to listen on port ${port}`,
-    found: "another process does",
-    allowed: "a free port",
-    todo: "stop that process, or set controllerPort in a copy of stacks/targets/local.ts",
-  });
+  return (await answers(url, 5)) ? null : `the environment service does not answer at ${url}; uplift up brings it back`;
 }

@@ -2,7 +2,6 @@
  * Dashboard wiring: the controller's stores → the data the pages ask for.
  */
 import type { ObjectStore } from "../../schemas/object-store.ts";
-import type { Engine } from "../../stacks/engine.ts";
 import { listCheckpoints } from "../checkpoints/index.ts";
 import { type DashboardData, dashboardApp } from "../dashboard/index.ts";
 import { type Database, findEvaluation, leaderboardReader, readTrace } from "../leaderboard/index.ts";
@@ -14,8 +13,16 @@ import { tailOf } from "./steps/step-tools.ts";
 const LOG_LINES = 200;
 
 /** The pages over the controller's stores. */
-export function dashboard(parts: { runs: RunStore; layout: Layout; db: Database; store: ObjectStore; engine: Engine }) {
-  const { runs, layout, db, store, engine } = parts;
+export function dashboard(parts: {
+  readonly runs: RunStore;
+  readonly layout: Layout;
+  readonly db: Database;
+  readonly store: ObjectStore;
+  readonly endpoints: DashboardData["endpoints"];
+  /** False where the dashboard has a name of its own, and a login: see sameSite. */
+  readonly local?: boolean;
+}) {
+  const { runs, layout, db, store, endpoints } = parts;
   const data: DashboardData = {
     leaderboard: leaderboardReader(db),
     evaluation: (id) => findEvaluation(db, id),
@@ -45,7 +52,7 @@ export function dashboard(parts: { runs: RunStore; layout: Layout; db: Database;
       );
       return series.flat().filter(({ points }) => points.length > 0);
     },
-    endpoints: () => engine.listEndpoints(),
+    endpoints,
     async checkpoints({ offset, limit }) {
       const all = await listCheckpoints(store);
       const newest = [...all].sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
@@ -53,5 +60,5 @@ export function dashboard(parts: { runs: RunStore; layout: Layout; db: Database;
     },
     cancelRun: (id) => runs.requestCancel(id),
   };
-  return dashboardApp({ data });
+  return dashboardApp({ data, local: parts.local });
 }

@@ -27,6 +27,8 @@ const REGISTER: readonly { readonly names: readonly string[]; load(): Promise<(p
   },
   { names: ["serve", "endpoints"], load: async () => (await import("./commands/serving.ts")).servingCommands },
   { names: ["quickstart"], load: async () => (await import("./commands/quickstart.ts")).quickstartCommand },
+  { names: ["preflight"], load: async () => (await import("./commands/preflight.ts")).preflightCommand },
+  { names: ["migrate"], load: async () => (await import("./commands/migrate.ts")).migrateCommand },
   { names: ["controller"], load: async () => (await import("./commands/controller.ts")).controllerCommand },
 ];
 const asked = REGISTER.find(({ names }) => names.includes(process.argv[2] ?? ""));

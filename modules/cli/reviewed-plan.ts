@@ -59,17 +59,23 @@ export function requireReviewed(planned: Plan, reviewed: Plan, file: string): vo
 export function differences(before: Plan, after: Plan): string[] {
   const { digest: _before, ...old } = before;
   const { digest: _after, ...now } = after;
-  return [...walk(old, now, "")];
+  return leafDifferences(old, now, SHOWN);
 }
 
-function* walk(before: unknown, after: unknown, path: string): Generator<string> {
+/** Where two values of JSON differ, each value cut at `shown` characters, in order of path. */
+export function leafDifferences(before: unknown, after: unknown, shown: number): string[] {
+  return [...walk(before, after, "", shown)];
+}
+
+function* walk(before: unknown, after: unknown, path: string, length: number): Generator<string> {
   const [old, now] = [membersOf(before), membersOf(after)];
   if (old === null || now === null) {
-    if (JSON.stringify(before) !== JSON.stringify(after)) yield `${path} ${shown(before)} → ${shown(after)}`;
+    if (JSON.stringify(before) !== JSON.stringify(after))
+      yield `${path} ${shown(before, length)} → ${shown(after, length)}`;
     return;
   }
   for (const name of [...new Set([...old.keys(), ...now.keys()])].sort())
-    yield* walk(old.get(name), now.get(name), path === "" ? name : `${path}.${name}`);
+    yield* walk(old.get(name), now.get(name), path === "" ? name : `${path}.${name}`, length);
 }
 
 /** The members of an object; of a list, by id where its items have one: a job more shifts no other. Null for values. */
@@ -84,8 +90,8 @@ function idOf(item: unknown): string | null {
   return typeof id === "string" ? id : null;
 }
 
-function shown(value: unknown): string {
+function shown(value: unknown, length: number): string {
   if (value === undefined) return "(not there)";
   const text = JSON.stringify(value);
-  return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
+  return text.length > length ? `${text.slice(0, length)}…` : text;
 }

@@ -17,7 +17,7 @@ import { LeaderboardPage } from "./leaderboard-page.tsx";
 import { MessagePage } from "./message-page.tsx";
 import { CHECKPOINTS_PER_PAGE, CheckpointsPage, EndpointsPage } from "./model-pages.tsx";
 import { RUNS_PER_PAGE, RunPage, RunsPage } from "./runs-page.tsx";
-import { sameSiteOnly } from "./same-site.ts";
+import { sameSite } from "./same-site.ts";
 import { type Attempt, ComparePage, TracePage } from "./trace-page.tsx";
 
 const asset = (name: string) => readFileSync(new URL(`./assets/${name}`, import.meta.url), "utf8");
@@ -53,12 +53,12 @@ const headers = secureHeaders({
 });
 
 /** All pages; mount it at "/", beside the APIs. */
-export function dashboardApp({ data }: { readonly data: DashboardData }) {
+export function dashboardApp({ data, local = true }: { readonly data: DashboardData; readonly local?: boolean }) {
   const app = new Hono();
   // On the pages' own paths only: mounted beside the APIs, this must not change how those answer.
   for (const path of pages) app.use(path, headers);
   // Another site's page must not be able to cancel a run through the reader's browser.
-  app.use("/runs/:id/cancel", sameSiteOnly);
+  app.use("/runs/:id/cancel", sameSite({ local }));
 
   for (const { path, type, body } of assets) {
     app.get(path, (context) => context.body(body, 200, { "content-type": type, "cache-control": "max-age=60" }));
@@ -136,6 +136,8 @@ export function dashboardApp({ data }: { readonly data: DashboardData }) {
   app.notFound((context) => message(context, 404, "Not found", ["There is no such page."]));
   app.onError((error, context) => {
     if (error instanceof NotFound) return message(context, 404, "Not found", [error.message]);
+    if (error instanceof UserError && error.code === "object-store-unreachable")
+      return message(context, 503, "Not now", [error.message]);
     if (error instanceof UserError) {
       const isMissing = error.code.endsWith("-unknown") || error.code === "object-missing";
       return message(context, isMissing ? 404 : 409, isMissing ? "Not found" : "That cannot be done", [error.message]);
@@ -152,7 +154,7 @@ function page(content: unknown): string {
   return `<!doctype html>${content}`;
 }
 
-function message(context: Context, status: 404 | 409, title: string, lines: string[]) {
+function message(context: Context, status: 404 | 409 | 503, title: string, lines: string[]) {
   return context.html(page(<MessagePage title={title} lines={lines} />), status);
 }
 

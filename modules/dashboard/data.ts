@@ -3,7 +3,8 @@
  * that pages know no database and no folder.
  */
 import type { Checkpoint } from "../../schemas/checkpoint.ts";
-import type { Endpoint } from "../../schemas/endpoint.ts";
+import type { Digest } from "../../schemas/digest.ts";
+import type { ClusterEndpoint, Endpoint, ServingSettings } from "../../schemas/endpoint.ts";
 import type { Evaluation } from "../../schemas/evaluation.ts";
 import type { Leaderboard } from "../../schemas/leaderboard.ts";
 import type { Run, RunSummary } from "../../schemas/run.ts";
@@ -16,6 +17,16 @@ export type MetricSeries = {
   readonly name: string;
   readonly points: readonly { readonly step: number; readonly value: number }[];
 };
+
+/** What a page shows of an endpoint, wherever it runs; null is what nothing readable says of one on a cluster. */
+export interface ShownEndpoint extends Pick<Endpoint, "name" | "url"> {
+  readonly state: Endpoint["state"] | ClusterEndpoint["state"];
+  readonly model: string | null;
+  readonly checkpoint: Digest | null;
+  readonly settings: ServingSettings | null;
+  readonly expiresAt: string | null;
+  readonly purpose: string | null;
+}
 
 /** A piece of a list: `offset` and `limit` count from the newest. */
 export type Page = { readonly offset: number; readonly limit: number };
@@ -35,7 +46,7 @@ export interface DashboardData {
   log(runId: string, stepId: string): Promise<string | null>;
   /** Curves of a run's training steps. */
   metrics(runId: string): Promise<readonly MetricSeries[]>;
-  endpoints(): Promise<readonly Endpoint[]>;
+  endpoints(): Promise<readonly ShownEndpoint[]>;
   /** Newest first. */
   checkpoints(page: Page): Promise<{ checkpoints: readonly Checkpoint[]; total: number }>;
   /** Asks for the run's end. Throws UserError where it cannot be cancelled. */

@@ -117,6 +117,7 @@ const stateMarks: Readonly<Record<string, string>> = {
   failed: "✗",
   cancelled: "–",
   stopped: "–",
+  expired: "–",
 };
 
 /** Previous and next page of a list. */

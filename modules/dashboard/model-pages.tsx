@@ -3,8 +3,8 @@
  */
 import type { FC } from "hono/jsx";
 import type { Checkpoint } from "../../schemas/checkpoint.ts";
-import type { Endpoint } from "../../schemas/endpoint.ts";
 import { runPath } from "./addresses.ts";
+import type { ShownEndpoint } from "./data.ts";
 import { bytes, stageStep, whole } from "./format.ts";
 import { DigestText, Empty, Layout, Pager, Scroll, State, Time } from "./layout.tsx";
 
@@ -67,7 +67,7 @@ export const CheckpointsPage: FC<{ checkpoints: readonly Checkpoint[]; total: nu
 };
 
 /** `/endpoints` */
-export const EndpointsPage: FC<{ endpoints: readonly Endpoint[] }> = ({ endpoints }) => (
+export const EndpointsPage: FC<{ endpoints: readonly ShownEndpoint[] }> = ({ endpoints }) => (
   <Layout title="Endpoints" section="/endpoints" live={endpoints.some((endpoint) => endpoint.state === "starting")}>
     <h1>Endpoints</h1>
     {endpoints.length === 0 ? (
@@ -94,7 +94,7 @@ export const EndpointsPage: FC<{ endpoints: readonly Endpoint[] }> = ({ endpoint
               {endpoints.map((endpoint) => (
                 <tr>
                   <th scope="row">
-                    {endpoint.model}
+                    {endpoint.model ?? "unknown"}
                     <small>{endpoint.name}</small>
                   </th>
                   <td>
@@ -103,14 +103,14 @@ export const EndpointsPage: FC<{ endpoints: readonly Endpoint[] }> = ({ endpoint
                   <td>
                     <code>{endpoint.url}</code>
                   </td>
+                  <td>{endpoint.checkpoint === null ? "unknown" : <DigestText digest={endpoint.checkpoint} />}</td>
                   <td>
-                    <DigestText digest={endpoint.checkpoint} />
+                    {endpoint.settings === null
+                      ? "unknown"
+                      : `${endpoint.settings.server}, ${whole(endpoint.settings.contextTokens)} tokens`}
                   </td>
-                  <td>{`${endpoint.settings.server}, ${whole(endpoint.settings.contextTokens)} tokens`}</td>
-                  <td>
-                    <Time time={endpoint.expiresAt} />
-                  </td>
-                  <td>{endpoint.purpose}</td>
+                  <td>{endpoint.expiresAt === null ? "unknown" : <Time time={endpoint.expiresAt} />}</td>
+                  <td>{endpoint.purpose ?? "unknown"}</td>
                 </tr>
               ))}
             </tbody>

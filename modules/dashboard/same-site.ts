@@ -13,24 +13,31 @@ const SAFE_METHODS = new Set(["GET", "HEAD"]);
 const LOOPBACK = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i;
 
 /**
- * Put before all routes. `host-not-local` when Host is not the loopback interface; `cross-site-request` when a request
- * other than GET and HEAD comes from another origin (Origin, Sec-Fetch-Site). Programs send neither and pass.
+ * Put before all routes. `host-not-local` when `local` and Host is not the loopback interface; `cross-site-request` when a
+ * request other than GET and HEAD comes from another origin (Origin, Sec-Fetch-Site). Programs send neither and pass.
  */
-export const sameSiteOnly: MiddlewareHandler = async (context, next) => {
-  const host = context.req.header("host") ?? new URL(context.req.url).host;
-  if (!LOOPBACK.test(host))
-    return refuse(context, { code: "host-not-local", message: "only localhost and 127.0.0.1 are served" });
-  if (!SAFE_METHODS.has(context.req.method) && isFromElsewhere(context, host))
-    return refuse(context, { code: "cross-site-request", message: "another site's page may not ask for that" });
-  await next();
-};
+export function sameSite({ local }: { readonly local: boolean }): MiddlewareHandler {
+  return async (context, next) => {
+    const host = context.req.header("host") ?? new URL(context.req.url).host;
+    if (local && !LOOPBACK.test(host))
+      return refuse(context, { code: "host-not-local", message: "only localhost and 127.0.0.1 are served" });
+    // On this machine we serve plain HTTP; elsewhere TLS ends before us.
+    const protocols = local ? ["http"] : ["http", "https"];
+    if (!SAFE_METHODS.has(context.req.method) && isFromElsewhere(context, host, protocols))
+      return refuse(context, { code: "cross-site-request", message: "another site's page may not ask for that" });
+    await next();
+  };
+}
 
-function isFromElsewhere({ req }: Context, host: string): boolean {
+/** The same for a dashboard on the loopback interface, without login. */
+export const sameSiteOnly = sameSite({ local: true });
+
+function isFromElsewhere({ req }: Context, host: string, protocols: readonly string[]): boolean {
   // No page can set this one. Our own pages' forms have it right where Origin is "null", since their policy is no-referrer.
   const site = req.header("sec-fetch-site");
   if (site !== undefined) return site !== "same-origin" && site !== "none";
-  const origin = req.header("origin");
-  return origin !== undefined && origin.toLowerCase() !== `http://${host.toLowerCase()}`;
+  const origin = req.header("origin")?.toLowerCase();
+  return origin !== undefined && !protocols.some((protocol) => origin === `${protocol}://${host.toLowerCase()}`);
 }
 
 function refuse(context: Context, error: { code: string; message: string }): Response {

@@ -4,6 +4,7 @@
  * Touches nothing itself; every error, expected or not, has the body `ErrorBody`.
  */
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { Hono } from "hono";
 import { Digest } from "../../schemas/digest.ts";
 import { Attempt, CallTool, CreateAttempt, Grade, Health, ToolResult } from "../../schemas/environment.ts";
 import { ErrorBody } from "../../schemas/error.ts";
@@ -80,12 +81,14 @@ export function createEnvironmentsApp(service: EnvironmentService) {
     const known = error instanceof ServiceError ? error : asServiceError(error);
     if (known.code === "defect") service.log.error(error, "defect");
     if (known.status === 429) c.header("Retry-After", "1");
+    if (known.infrastructure) service.metrics.infrastructureFailure(known.code);
     const { code, message, infrastructure } = known;
     return c.json({ error: { code, message, infrastructure } } satisfies ErrorBody, known.status);
   });
   app.notFound(() => {
     throw new ServiceError("route-unknown", "no such route: see schemas/environment.ts or GET /openapi.json");
   });
+  app.get("/metrics", (c) => c.text(metricsText(service), 200, METRICS_TYPE));
   app.doc("/openapi.json", { openapi: "3.1.0", info: { title: "Uplift environments", version: service.version } });
   return app
     .openapi(health, (c) =>
@@ -119,6 +122,17 @@ export function createEnvironmentsApp(service: EnvironmentService) {
       await service.attempts.end(c.req.valid("param").id);
       return c.body(null, 204);
     });
+}
+
+/** For a port of its own, which whoever scrapes may reach: they need not reach the attempts. */
+export function createMetricsApp(service: EnvironmentService): Hono {
+  return new Hono().get("/metrics", (c) => c.text(metricsText(service), 200, METRICS_TYPE));
+}
+
+const METRICS_TYPE = { "content-type": "text/plain; version=0.0.4; charset=utf-8" };
+
+function metricsText({ metrics, attempts }: EnvironmentService): string {
+  return metrics.render({ attempts: attempts.count, places: attempts.places });
 }
 
 /** The app's type, for a typed client. */

@@ -4,13 +4,14 @@
  * Starts and ends sandboxes through the pool, writes grades to the journal. Live attempts are in memory only: they
  * are their sandboxes, and those end with this process.
  */
-import { availableParallelism } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Attempt, CallTool, CreateAttempt, Grade, ToolResult } from "../../schemas/environment.ts";
 import type { Task } from "../../schemas/task.ts";
 import type { Family } from "./family.ts";
 import type { GradeJournal } from "./grade-journal.ts";
 import { gradeRepository } from "./grading.ts";
+import type { AttemptOutcome, Metrics } from "./metrics.ts";
 import type { Repositories } from "./repository.ts";
 import { type Sandbox, SandboxLost } from "./sandbox.ts";
 import type { SandboxPool } from "./sandbox-pool.ts";
@@ -31,8 +32,16 @@ export interface AttemptsArgs {
   readonly journal: GradeJournal;
   readonly staging: string;
   readonly maxAttempts: number;
+  readonly metrics: Metrics;
   readonly log: Logger;
 }
+
+/** How an attempt that ended ungraded is counted. */
+const OUTCOMES: Partial<Record<ServiceErrorCode, AttemptOutcome>> = {
+  "attempt-ended": "ended",
+  "attempt-expired": "expired",
+};
+const DRAIN_LOOK_MILLISECONDS = 250;
 
 interface LiveAttempt {
   readonly id: string;
@@ -56,11 +65,20 @@ export class Attempts {
   readonly #starting = new Map<string, { request: CreateAttempt; started: Promise<LiveAttempt> }>();
   /** How the latest attempts that are no more ended ungraded: what a late request is told. */
   readonly #ended = new Map<string, { code: ServiceErrorCode; message: string }>();
-  readonly #bursts = new Turns(2 * availableParallelism());
+  readonly #bursts: Turns;
+  /** No more are taken … */
   #stopping = false;
+  /** … and all are ended. */
+  #closed = false;
 
   constructor(args: AttemptsArgs) {
     this.#args = args;
+    this.#bursts = new Turns(args.pool.startsAtOnce);
+  }
+
+  /** Attempts that may live at once. */
+  get places(): number {
+    return this.#args.maxAttempts;
   }
 
   /** Attempts that hold a sandbox, or a place for one. */
@@ -143,9 +161,17 @@ export class Attempts {
     if (live !== undefined) await this.#finish(live, "attempt-ended", `attempt ${id} was ended by its caller`);
   }
 
+  /** Takes no more attempts, and returns when the last one has ended, or the time is up. */
+  async drain(milliseconds: number): Promise<void> {
+    this.#stopping = true;
+    const deadline = performance.now() + milliseconds;
+    while (this.count > 0 && performance.now() < deadline) await sleep(DRAIN_LOOK_MILLISECONDS);
+  }
+
   /** Ends all attempts; after it nothing runs. */
   async close(): Promise<void> {
     this.#stopping = true;
+    this.#closed = true;
     for (const live of this.#live.values()) clearTimeout(live.timer);
     await this.#args.pool.closeAll();
     this.#live.clear();
@@ -162,7 +188,7 @@ export class Attempts {
     const archive = await repositories.archive(task.repository);
     let sandbox: Sandbox;
     try {
-      const args = { purpose: "attempt", limits, files: family.toolFiles, archive } as const;
+      const args = { purpose: "attempt", limits, files: family.toolFiles, archive, attempt: id } as const;
       sandbox = await this.#bursts.run(() => pool.start(args));
     } catch (error) {
       if (!(error instanceof SandboxLost)) throw error;
@@ -181,9 +207,10 @@ export class Attempts {
     };
     this.#live.set(id, live);
     this.#ended.delete(id);
+    this.#args.metrics.attemptCreated();
     log.debug({ attempt: id, task: taskId }, "attempt started");
     void sandbox.ended.then(() => {
-      if (!this.#stopping && this.#live.get(id) === live && live.left === null) this.#lost(live, null);
+      if (!this.#closed && this.#live.get(id) === live && live.left === null) this.#lost(live, null);
     });
     return live;
   }
@@ -201,7 +228,7 @@ export class Attempts {
     let verdict = { passed: false, reasons: ["refused" in left ? left.refused : ""] };
     try {
       if ("archive" in left) {
-        const args = { pool, staging, family, task, archive: left.archive };
+        const args = { pool, staging, family, task, archive: left.archive, attempt: id };
         verdict = await this.#bursts.run(() => gradeRepository(args));
       }
     } catch (error) {
@@ -213,6 +240,7 @@ export class Attempts {
     journal.add(id, grade);
     this.#live.delete(id);
     clearTimeout(live.timer);
+    this.#args.metrics.attemptEnded("graded");
     log.debug({ attempt: id, task: task.id, ...grade }, "attempt graded");
     return grade;
   }
@@ -261,6 +289,7 @@ export class Attempts {
   async #finish(live: LiveAttempt, code: ServiceErrorCode, message: string): Promise<void> {
     clearTimeout(live.timer);
     this.#live.delete(live.id);
+    this.#args.metrics.attemptEnded(OUTCOMES[code] ?? "lost");
     this.#ended.set(live.id, { code, message });
     const oldest = this.#ended.keys().next().value;
     if (this.#ended.size > REMEMBERED_ENDS && oldest !== undefined) this.#ended.delete(oldest);

@@ -3,9 +3,9 @@ import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { expect, it } from "vitest";
 
-it("passes its Python unit tests", { timeout: 60_000 }, async () => {
+it.each(["executor_test", "nest_test"])("passes its Python unit tests: %s", { timeout: 60_000 }, async (name) => {
   const cwd = fileURLToPath(new URL("payload", import.meta.url));
-  const run = await execa("/usr/bin/python3", ["-B", "-m", "unittest", "executor_test"], {
+  const run = await execa("/usr/bin/python3", ["-B", "-m", "unittest", name], {
     cwd,
     reject: false,
     all: true,

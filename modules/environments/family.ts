@@ -27,7 +27,7 @@ const TOOLS = "/opt/uplift/tools.py";
 const GRADER = "/grader/grader.py";
 
 /** Loads one family folder; a mistake in it is a UserError with the file's path. */
-export async function loadFamily(args: { folder: string; staging: string; python: string }): Promise<Family> {
+export async function loadFamily(args: { folder: string; staging: string; python: string | null }): Promise<Family> {
   const { folder, ...stage } = args;
   for (const name of ["family.json", "tools.py", "grader.py"]) {
     if (existsSync(join(folder, name))) continue;

@@ -25,6 +25,7 @@ export async function gradeRepository(args: {
   family: Family;
   task: Task;
   archive: Buffer;
+  attempt: string;
 }): Promise<Verdict> {
   const { limits } = args.family.definition;
   const spec = await stageFile(
@@ -37,7 +38,8 @@ export async function gradeRepository(args: {
   const roomy = { ...limits, diskMib: limits.diskMib + 16 };
   let output: GraderOutput;
   try {
-    const sandbox = await args.pool.start({ purpose: "grading", limits: roomy, files, archive: args.archive });
+    const { archive, attempt } = args;
+    const sandbox = await args.pool.start({ purpose: "grading", limits: roomy, files, archive, attempt });
     try {
       output = await sandbox.grade();
     } finally {

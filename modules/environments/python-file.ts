@@ -17,15 +17,19 @@ const COMPILE =
   "import py_compile as p, sys; p.compile(*sys.argv[1:4], doraise=True, " +
   "invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH)";
 
-/** Stages a Python file for its place inside a sandbox, e.g. "/grader/grader.py". `origin` is named in errors. */
+/**
+ * Stages a Python file for its place inside a sandbox, e.g. "/grader/grader.py". `origin` is named in errors. Null as Python is
+ * one that is not on this machine: then only the source is staged.
+ */
 export async function stagePython(args: {
-  python: string;
+  python: string | null;
   staging: string;
   origin: string;
   inside: string;
   source: Uint8Array;
 }): Promise<SandboxFiles> {
   const source = await stageFile(args.staging, basename(args.inside), args.source);
+  if (args.python === null) return { [args.inside]: source };
   const python = shortDigest(digestBytes(args.python));
   const compiled = `${source}.${python}.pyc`;
   const aside = `${compiled}.${process.pid}.part`;

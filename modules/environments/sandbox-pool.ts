@@ -1,12 +1,12 @@
 /**
- * Sandbox pool: every live sandbox of a service, each with a user of its own where the service is root.
- * Comes in: purpose, family limits, files. Goes out: started sandboxes. Starts processes; `closeAll` ends them all.
+ * Sandbox pool: every live sandbox of a service, whatever they are made of.
+ * Comes in: purpose, family limits, files. Goes out: started sandboxes. Starts them by its driver; `closeAll` ends them all.
  */
 import type { SandboxLimits } from "../../schemas/task.ts";
-import { type Host, sandboxRefused } from "./host.ts";
+import type { Metrics } from "./metrics.ts";
 import type { SandboxFiles } from "./python-file.ts";
 import { Sandbox, SandboxLost } from "./sandbox.ts";
-import type { SandboxPurpose } from "./sandbox-profile.ts";
+import type { SandboxDriver, SandboxRequest } from "./sandbox-driver.ts";
 
 const PROBE_LIMITS: SandboxLimits = {
   ...{ toolSeconds: 10, attemptSeconds: 10, graderSeconds: 10 },
@@ -17,16 +17,17 @@ const EMPTY_ARCHIVE = Buffer.alloc(1024);
 
 /** Makes sandboxes and knows all that live. */
 export class SandboxPool {
-  readonly #host: Host;
+  readonly #driver: SandboxDriver;
   readonly #executorFiles: SandboxFiles;
+  readonly #metrics: Metrics;
   readonly #live = new Set<Sandbox>();
-  readonly #usersInUse = new Set<number>();
-  #nextUser = 0;
+  readonly #opening = new Set<Promise<unknown>>();
   #closed = false;
 
-  constructor(args: { host: Host; executorFiles: SandboxFiles }) {
-    this.#host = args.host;
+  constructor(args: { driver: SandboxDriver; executorFiles: SandboxFiles; metrics: Metrics }) {
+    this.#driver = args.driver;
     this.#executorFiles = args.executorFiles;
+    this.#metrics = args.metrics;
   }
 
   /** The outer processes of the live sandboxes. */
@@ -34,36 +35,23 @@ export class SandboxPool {
     return [...this.#live].flatMap((sandbox) => sandbox.pid ?? []);
   }
 
+  /** How many may be on their way up, or grading, at once. */
+  get startsAtOnce(): number {
+    return this.#driver.startsAtOnce;
+  }
+
   /** Starts a sandbox and unpacks the repository in it. Rejects with SandboxLost, then nothing of it is left. */
-  async start(args: {
-    purpose: SandboxPurpose;
-    limits: SandboxLimits;
-    files: SandboxFiles;
-    archive: Buffer;
-  }): Promise<Sandbox> {
+  async start(request: SandboxRequest & { archive: Buffer }): Promise<Sandbox> {
     if (this.#closed) throw new SandboxLost("the service is stopping");
-    const user = this.#takeUser();
-    const files = { ...this.#executorFiles, ...args.files };
-    let sandbox: Sandbox;
+    const started = performance.now();
+    const starting = this.#start(request);
+    this.#opening.add(starting);
     try {
-      sandbox = new Sandbox({ host: this.#host, purpose: args.purpose, limits: args.limits, user, files });
-    } catch (error) {
-      if (user !== null) this.#usersInUse.delete(user);
-      throw new SandboxLost(
-        `a sandbox could not be started: ${error instanceof Error ? error.message : String(error)}`,
-      );
-    }
-    this.#live.add(sandbox);
-    void sandbox.ended.then(() => {
-      this.#live.delete(sandbox);
-      if (user !== null) this.#usersInUse.delete(user);
-    });
-    try {
-      await sandbox.start(args.archive, args.purpose === "grading");
+      const sandbox = await starting;
+      this.#metrics.sandboxStarted(request.purpose, (performance.now() - started) / 1000);
       return sandbox;
-    } catch (error) {
-      await sandbox.kill();
-      throw error;
+    } finally {
+      this.#opening.delete(starting);
     }
   }
 
@@ -71,30 +59,39 @@ export class SandboxPool {
   async probe(): Promise<void> {
     for (const purpose of ["attempt", "grading"] as const) {
       try {
-        const sandbox = await this.start({ purpose, limits: PROBE_LIMITS, files: {}, archive: EMPTY_ARCHIVE });
+        const request = { purpose, limits: PROBE_LIMITS, files: {}, archive: EMPTY_ARCHIVE, attempt: "probe" };
+        const sandbox = await this.start(request);
         await sandbox.kill();
       } catch (error) {
-        if (error instanceof SandboxLost) throw sandboxRefused(error.message);
+        if (error instanceof SandboxLost) throw this.#driver.refused(error.message);
         throw error;
       }
     }
+    await this.#driver.prove();
   }
 
   /** Ends all sandboxes and starts no more. */
   async closeAll(): Promise<void> {
     this.#closed = true;
+    await this.#driver.close();
     await Promise.all([...this.#live].map((sandbox) => sandbox.kill()));
+    await Promise.allSettled(this.#opening); // Each of them sees that the pool is closed, and ends its own.
   }
 
-  #takeUser(): number | null {
-    const users = this.#host.users;
-    if (users === null) return null;
-    for (let tried = 0; tried < users.count; tried++) {
-      const user = users.first + (this.#nextUser++ % users.count);
-      if (this.#usersInUse.has(user)) continue;
-      this.#usersInUse.add(user);
-      return user;
+  async #start(request: SandboxRequest & { archive: Buffer }): Promise<Sandbox> {
+    const { purpose, limits, archive, attempt } = request;
+    const files = { ...this.#executorFiles, ...request.files };
+    const channel = await this.#driver.open({ purpose, limits, files, attempt });
+    const sandbox = new Sandbox({ channel, purpose, limits, limitsProcesses: this.#driver.limitsProcesses });
+    this.#live.add(sandbox);
+    void sandbox.ended.then(() => this.#live.delete(sandbox));
+    try {
+      if (this.#closed) throw new SandboxLost("the service is stopping");
+      await sandbox.start(archive, purpose === "grading");
+      return sandbox;
+    } catch (error) {
+      await sandbox.kill();
+      throw error;
     }
-    throw new SandboxLost(`all ${users.count} users for sandboxes are in use`);
   }
 }

@@ -27,7 +27,8 @@ export interface HostLayout {
   readonly folders: readonly string[];
 }
 
-const TMP_BYTES = 4 * 1024 * 1024;
+/** Size of /tmp. */
+export const TMP_BYTES = 4 * 1024 * 1024;
 
 /** Set in both purposes: the same commit has the same hash wherever and whenever it is made. */
 const ENVIRONMENT: Readonly<Record<string, string>> = {
@@ -62,7 +63,8 @@ const GRADING_GIT_SETTINGS: readonly (readonly [string, string])[] = [
   ["safe.bareRepository", "explicit"],
 ];
 
-function environmentOf(purpose: SandboxPurpose): [string, string][] {
+/** Every variable of a sandbox, in order. */
+export function environmentOf(purpose: SandboxPurpose): [string, string][] {
   const variables = Object.entries(ENVIRONMENT);
   if (purpose === "attempt") return variables;
   variables.push(["GIT_NO_REPLACE_OBJECTS", "1"], ["GIT_OPTIONAL_LOCKS", "0"]);

@@ -1,18 +1,13 @@
 /**
- * Sandbox: one bubblewrap process and the executor in it, as an object that answers requests one at a time.
+ * Sandbox: the executor at the other end of a channel, as an object that answers requests one at a time.
  * Comes in: purpose, limits, the repository's tar. Goes out: tool results, the repository's tar, a grader's output.
- * Starts one process; what comes out of it is not trusted: every line is bounded and parsed.
+ * Starts nothing; what comes out of the channel is not trusted: every line is bounded and parsed.
  */
-import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
-import type { Duplex } from "node:stream";
 import { z } from "zod";
 import { ToolResult } from "../../schemas/environment.ts";
 import type { SandboxLimits } from "../../schemas/task.ts";
 import { FrameReader } from "./frame-reader.ts";
-import type { Host } from "./host.ts";
-import type { SandboxFiles } from "./python-file.ts";
-import { type SandboxPurpose, sandboxArguments } from "./sandbox-profile.ts";
+import type { SandboxPurpose } from "./sandbox-profile.ts";
 
 /** How much longer than its own limit the executor may take before it counts as lost: the machine may be busy. */
 const GRACE_SECONDS = 20;
@@ -32,72 +27,58 @@ export class SandboxLost extends Error {
   override readonly name = "SandboxLost";
 }
 
+/** The executor's stdin and stdout, and the end of all that runs behind them: a bubblewrap process, or a pod. */
+export interface SandboxChannel {
+  /** The process to look for when something is left over; undefined for a pod. */
+  readonly pid: number | undefined;
+  /** The last the sandbox said on stderr, for error messages. */
+  readonly stderr: string;
+  /** Resolves with the reason when the sandbox is gone, whoever ended it. */
+  readonly ended: Promise<string>;
+  /** Sends; does nothing once the sandbox is gone: the answer that never comes reports it. */
+  write(bytes: Buffer | string): void;
+  /** Hands on what the executor writes; called once, before anything is written. */
+  listen(listener: (piece: Buffer) => void): void;
+  /** Ends the sandbox with all its processes, and resolves when it is gone. */
+  kill(): Promise<void>;
+}
+
 /** What a sandbox is made of. */
 export interface SandboxArgs {
-  readonly host: Host;
+  readonly channel: SandboxChannel;
   readonly purpose: SandboxPurpose;
   readonly limits: SandboxLimits;
-  /** The user to run as, when the service is root. */
-  readonly user: number | null;
-  readonly files: SandboxFiles;
+  /** Whether the kernel counts a sandbox's processes for itself. */
+  readonly limitsProcesses: boolean;
 }
 
 /** A running sandbox. It ends with `kill()`, or with this process. */
 export class Sandbox {
-  readonly #child: ChildProcess;
+  readonly #channel: SandboxChannel;
   readonly #frames: FrameReader;
   readonly #args: SandboxArgs;
-  /** Resolves when the sandbox's outer process is gone, whoever ended it. */
+  /** Resolves when the sandbox is gone, whoever ended it. */
   readonly ended: Promise<void>;
-  /** Resolves with the executor's first word. */
-  readonly #up: Promise<void>;
-  #stderr = "";
   #lost: SandboxLost | null = null;
   /** Requests wait for each other: the executor does one thing at a time. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(args: SandboxArgs) {
     this.#args = args;
-    const opened = Object.entries(args.files).map(([path, file]) => ({ path, fd: openSync(file, "r") }));
-    const injected = opened.map(({ path }, index) => ({ path, fd: index + 3 }));
-    try {
-      this.#child = spawn(args.host.bwrap, sandboxArguments(args.purpose, args.limits, injected, args.host.layout), {
-        env: {},
-        cwd: "/",
-        stdio: ["pipe", "pipe", "pipe", ...opened.map(({ fd }) => fd)],
-        ...(args.user === null ? {} : { uid: args.user, gid: args.user }),
-      });
-    } finally {
-      for (const { fd } of opened) closeSync(fd);
-    }
+    this.#channel = args.channel;
     this.#frames = new FrameReader(MAX_LINE_BYTES);
-    this.#child.stdout?.on("data", (piece: Buffer) => this.#frames.push(piece));
-    this.#up = new Promise((resolve) => this.#child.stdout?.once("data", () => resolve()));
-    this.#child.stderr?.on("data", (piece: Buffer) => {
-      this.#stderr = (this.#stderr + piece.toString("utf8")).slice(-4096);
-    });
-    // EPIPE when the sandbox ends while we write: the answer that never comes reports it.
-    this.#child.stdin?.on("error", () => {});
-    this.ended = new Promise((resolve) => {
-      const end = (why: string): void => {
-        this.#lose(why);
-        resolve();
-      };
-      this.#child.once("error", (error) => end(error.message));
-      this.#child.once("close", (code, signal) =>
-        end(`ended with ${signal ?? `code ${code}`}: ${this.#stderr.trim()}`),
-      );
-    });
+    this.#channel.listen((piece) => this.#frames.push(piece));
+    this.ended = this.#channel.ended.then((why) => this.#lose(why));
   }
 
-  /** The process to look for when something is left over; undefined when it could not be started. */
+  /** The process to look for when something is left over; undefined when there is none. */
   get pid(): number | undefined {
-    return this.#child.pid;
+    return this.#channel.pid;
   }
 
   /** The last the sandbox said on stderr, for error messages. */
   get stderr(): string {
-    return this.#stderr;
+    return this.#channel.stderr;
   }
 
   /** Waits for the executor, then unpacks the repository. `clean` also removes what could steer git (for grading). */
@@ -105,7 +86,7 @@ export class Sandbox {
     await this.#exclusively(START_SECONDS, () =>
       this.#frames.next().then(({ line }) => z.object({ ready: z.literal(true) }).parse(line)),
     );
-    const { limits, host, purpose } = this.#args;
+    const { limits, limitsProcesses, purpose } = this.#args;
     const started = await this.#request(START_SECONDS, Started, archive, {
       op: "start",
       bytes: archive.length,
@@ -113,13 +94,13 @@ export class Sandbox {
       limits: {
         seconds: purpose === "grading" ? limits.graderSeconds : limits.toolSeconds,
         memoryBytes: limits.memoryMib * 1024 * 1024,
-        processes: host.limitsProcesses ? limits.processes : 0,
+        processes: limitsProcesses ? limits.processes : 0,
         diskBytes: limits.diskMib * 1024 * 1024,
         outputCharacters: limits.outputCharacters,
       },
     });
     if (!started.ok)
-      throw new SandboxLost(`the repository does not fit into the sandbox (${limits.diskMib} MiB): ${this.#stderr}`);
+      throw new SandboxLost(`the repository does not fit into the sandbox (${limits.diskMib} MiB): ${this.stderr}`);
   }
 
   /** Runs one tool; never rejects for what the tool does. */
@@ -151,11 +132,7 @@ export class Sandbox {
   /** Ends the sandbox with all its processes, and waits until it is gone. */
   async kill(): Promise<void> {
     this.#lose("ended by the service");
-    // The executor ends when its input does. That also holds for one that is still on its way up, and it must come
-    // up first: a bwrap killed before it has let its child go on leaves that child waiting for ever.
-    this.#child.stdin?.destroy();
-    await Promise.race([this.#up, this.ended]);
-    this.#child.kill("SIGKILL");
+    await this.#channel.kill();
     await this.ended;
   }
 
@@ -165,9 +142,8 @@ export class Sandbox {
   }
 
   #write(request: unknown, body: Buffer | null): void {
-    const pipe = this.#child.stdin as Duplex | null;
-    pipe?.write(`${JSON.stringify(request)}\n`);
-    if (body !== null) pipe?.write(body);
+    this.#channel.write(`${JSON.stringify(request)}\n`);
+    if (body !== null) this.#channel.write(body);
   }
 
   #request<T>(seconds: number, schema: z.ZodType<T>, body: Buffer | null, request: unknown): Promise<T> {

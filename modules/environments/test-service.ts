@@ -13,7 +13,7 @@ import type { ErrorBody } from "../../schemas/error.ts";
 import type { Task, TaskSet } from "../../schemas/task.ts";
 import { createEnvironmentsApp, type EnvironmentsApp } from "./app.ts";
 import { familyDigest } from "./family.ts";
-import { type EnvironmentService, openEnvironmentService } from "./service.ts";
+import { type EnvironmentService, type EnvironmentServiceArgs, openEnvironmentService } from "./service.ts";
 
 /** The fixture family's folder. */
 export const FAULTY = fileURLToPath(new URL("fixtures/faulty", import.meta.url));
@@ -84,12 +84,23 @@ export class TestService {
   /** Opens one; `data` of an earlier one makes it that one's restart. */
   static async open(
     tasks: readonly Task[],
-    options: { families?: string[]; maxAttempts?: number; data?: string; set?: TaskSet } = {},
+    options: {
+      families?: string[];
+      maxAttempts?: number;
+      data?: string;
+      set?: TaskSet;
+      pods?: EnvironmentServiceArgs["pods"];
+    } = {},
   ): Promise<TestService> {
     const data = options.data ?? mkdtempSync(join(tmpdir(), "environments-"));
     const service = await openEnvironmentService({
       ...{ data, families: options.families ?? [FAULTY], maxAttempts: options.maxAttempts ?? 16, version: "0.0.0" },
-      ...{ path: process.env.PATH ?? "", root: process.getuid?.() === 0, log: pino({ level: "silent" }) },
+      ...{
+        path: process.env.PATH ?? "",
+        root: process.getuid?.() === 0,
+        log: pino({ level: process.env.UPLIFT_LOG_LEVEL ?? "silent" }),
+      },
+      ...(options.pods === undefined ? {} : { pods: options.pods }),
     });
     const set = options.set ?? taskSetOf(tasks, undefined, options.families?.[0]);
     const test = new TestService(data, digestJson(set), service);

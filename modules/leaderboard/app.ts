@@ -87,7 +87,10 @@ export function leaderboardApp({ db, store }: LeaderboardAppParts) {
 
   app.doc31("/api/openapi.json", { openapi: "3.1.0", info: { title: "Uplift leaderboard", version: "1" } });
   app.onError((error, context) => {
-    if (error instanceof UserError) return context.json(errorBody(error.code, error.message), statusOf(error.code));
+    if (error instanceof UserError) {
+      const status = statusOf(error.code);
+      return context.json(errorBody(error.code, error.message, status === 503), status);
+    }
     if (error instanceof HTTPException)
       return context.json(errorBody("request-malformed", error.message), error.status);
     // As hono's own handler does: the stack belongs into the process's log, not into the answer.
@@ -172,6 +175,7 @@ const statuses = {
   "evaluation-incomplete": 422,
   "evaluation-unmeasured": 422,
   "trace-corrupt": 500,
+  "object-store-unreachable": 503,
 } as const;
 
 function statusOf(code: string) {

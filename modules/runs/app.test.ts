@@ -149,3 +149,14 @@ describe("the runs API", () => {
     expect([await empty.text(), empty.headers.get("x-next-offset")]).toEqual(["", "13"]);
   });
 });
+
+describe("the counts of runs", () => {
+  it("are by state, and of steps that wait in runs under way only", async () => {
+    expect(await store.counts()).toEqual({ runs: {}, waitingSteps: 0 });
+    for (const id of ["run-a", "run-b", "run-c"]) await submit(id, { again: true });
+    const [step] = (await store.get("run-a")).steps;
+    if (step) await store.saveStep("run-a", { ...step, state: "running" });
+    await store.setState("run-c", "failed", "it broke", "2026-11-29T12:00:00.000Z");
+    expect(await store.counts()).toEqual({ runs: { running: 2, failed: 1 }, waitingSteps: 1 });
+  });
+});

@@ -127,6 +127,23 @@ export class RunStore {
     return { runs: await Promise.all(summaries), total: count?.total ?? 0 };
   }
 
+  /** How many runs are in each state, and how many steps of runs under way have not started: the queue. */
+  async counts(): Promise<{ runs: Partial<Record<RunState, number>>; waitingSteps: number }> {
+    const byState = await this.#db
+      .select({ state: sql<RunState>`${runs.state}`, number: sql<number>`count(*)::int` })
+      .from(runs)
+      .groupBy(runs.state);
+    const [waiting] = await this.#db
+      .select({ number: sql<number>`count(*)::int` })
+      .from(steps)
+      .innerJoin(runs, eq(steps.runId, runs.id))
+      .where(and(eq(runs.state, "running"), sql`${steps.step}->>'state' = 'pending'`));
+    return {
+      runs: Object.fromEntries(byState.map(({ state, number }) => [state, number])),
+      waitingSteps: waiting?.number ?? 0,
+    };
+  }
+
   /** The run of this id and the runs of this recipe, newest first; their plans are not read. */
   async named(idOrRecipe: string): Promise<Pick<Run, "id" | "recipe" | "state">[]> {
     return this.#db

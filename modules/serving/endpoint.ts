@@ -109,12 +109,17 @@ function notReady(endpoint: WaitReady, found: string): UserError {
  * an argument every user of the machine could see the key in the process list.
  */
 export function exampleCall(endpoint: { url: string; model: string; apiKeyPath: string }): string {
+  return exampleCallWith({ ...endpoint, keyCommand: `cat ${endpoint.apiKeyPath}` });
+}
+
+/** The same for a key that a command prints. */
+export function exampleCallWith(endpoint: { url: string; model: string; keyCommand: string }): string {
   const body = JSON.stringify({
     model: endpoint.model,
     messages: [{ role: "user", content: "Set port to 80 in every file." }],
   });
   return [
-    `export OPENAI_BASE_URL=${endpoint.url} OPENAI_API_KEY="$(cat ${endpoint.apiKeyPath})"`,
+    `export OPENAI_BASE_URL=${endpoint.url} OPENAI_API_KEY="$(${endpoint.keyCommand})"`,
     `printf 'Authorization: Bearer %s' "$OPENAI_API_KEY" |`,
     `  curl $OPENAI_BASE_URL/chat/completions -H @- -H "Content-Type: application/json" \\`,
     `  -d '${body}'`,

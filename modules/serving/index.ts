@@ -1,9 +1,22 @@
 /**
  * Serving: a checkpoint's folder → an OpenAI-compatible endpoint (vLLM or the light server).
- * Takes an EndpointSpec; returns the command that serves it and what is needed to wait for it and use it.
- * Writes API key files; asks endpoints over HTTP. Starting and ending processes is the stack's.
+ * Takes an EndpointSpec; returns the command that serves it and what is needed to wait for it and use it. On a cluster: takes
+ * a ClusterEndpointSpec, returns its Kubernetes objects, and reads from the Kubernetes API what became of them.
+ * Writes API key files; asks endpoints over HTTP. Starting and ending processes and pods is the stack's.
  */
-export { endpointName, endpointUrl, ensureApiKey, exampleCall, type WaitReady, waitReady } from "./endpoint.ts";
+export { endpointManifests } from "./cluster-endpoint.ts";
+export { apiKeyOf, clusterEndpointUrl, SERVING_PORT } from "./cluster-names.ts";
+export { readyDeadlineSeconds, type Surroundings } from "./cluster-server.ts";
+export { type ObservedEndpoint, observeEndpoints, removeEndpointObjects } from "./cluster-state.ts";
+export {
+  endpointName,
+  endpointUrl,
+  ensureApiKey,
+  exampleCall,
+  exampleCallWith,
+  type WaitReady,
+  waitReady,
+} from "./endpoint.ts";
 export { serverCodeDigest } from "./server-code.ts";
 export { type ServingCommand, servingCommand } from "./serving-command.ts";
 export { vllmFlags } from "./vllm-flags.ts";

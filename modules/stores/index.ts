@@ -1,6 +1,6 @@
 /**
  * Stores: a location → an ObjectStore or a Drizzle database.
- * Takes folders or a Postgres URL; returns open stores with their migrations done.
+ * Takes folders, buckets or a Postgres URL; returns open stores with their migrations done.
  * Reads and writes only what it was given.
  */
 export {
@@ -12,3 +12,4 @@ export {
   openDatabase,
 } from "./database.ts";
 export { createDirectoryStore } from "./directory-store.ts";
+export { createS3Store, type S3Location } from "./s3-store.ts";

@@ -5,12 +5,12 @@ import { awsPlatform, images, inCluster } from "../cluster-defaults.ts";
 export default awsTarget({
   name: "aws-p6-b200",
   region: "us-east-1",
-  zones: ["us-east-1a"],
+  zones: ["us-east-1c"],
   instance: "p6-b200.48xlarge",
   maxNodes: 8,
   pricing: { kind: "on-demand" },
   images,
-  // FSx for Lustre with 1,000 MB/s per TiB on 4.8 TiB, shared by all nodes: 1 GB/s for one node is the careful half.
+  // FSx for Lustre with 250 MB/s per TiB on 4800 GiB: 1.2 GB/s for all nodes together; one that loads alone gets 1.
   storage: { mountPath: "/fsx", readGbPerSecond: 1 },
   ...inCluster,
   platform: awsPlatform,

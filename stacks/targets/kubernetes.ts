@@ -33,7 +33,7 @@ export default kubernetesTarget({
       platform: {},
     },
     storage: {
-      sharedClass: "shared",
+      shared: { kind: "nfs", server: "nfs.example.org", path: "/export/uplift" },
       sharedGib: 4096,
       blockClass: "standard",
       objects: {

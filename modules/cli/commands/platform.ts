@@ -4,34 +4,59 @@
 import { confirm, isCancel } from "@clack/prompts";
 import type { Command } from "commander";
 import { UserError } from "../../../schemas/error.ts";
+import { NAMESPACES } from "../../../schemas/manifest.ts";
+import type { ClusterStackOutputs } from "../../../schemas/stack.ts";
+import type { ClusterTarget } from "../../../schemas/target.ts";
 import type { Changes, StackProgress } from "../../../stacks/engine.ts";
+import {
+  agreed,
+  openClusterEngine,
+  plansFor,
+  refuseShrinking,
+  refuseWhileLive,
+  reviewPlatform,
+} from "../cluster-platform.ts";
 import { ControllerClient } from "../controller-client.ts";
 import { hasEnded } from "../follow.ts";
+import { loadTarget } from "../project.ts";
 import { openSession, type Session } from "../session.ts";
 import { example, print, printJson, type TargetOptions, withTarget } from "./options.ts";
+import { requirePreflight } from "./preflight.ts";
 
 /** Registers the three commands. */
 export function platformCommands(program: Command): void {
-  const up = program.command("up").description("make or repair the target's platform; a second time changes nothing");
-  up.option("--force", "also replace services that runs under way are using", false);
-  withTarget(up).action(async ({ target, json, force }: TargetOptions & { force: boolean }) => {
-    const session = await openSession(target, json ? undefined : printProgress);
-    const result = await bringUp(session, { force });
-    if (json) return printJson(result);
+  const up = program
+    .command("up [plans...]")
+    .description(
+      "make or repair the target's platform; a second time changes nothing. A target of nodes takes plans (files or recipes), shows what they need and cost, and asks",
+    )
+    .option("--force", "also replace what runs under way is using", false)
+    .option("-y, --yes", "do not ask")
+    .option("--skip-preflight", "do not look for missing capacity, quotas and images first", false);
+  withTarget(up).action(async (files: string[], options: UpOptions) => {
+    const target = await loadTarget(options.target);
+    if (target.kind !== "local") return upCluster(target, files, options);
+    refusePlans(files, target.name);
+    const session = await openSession(options.target, options.json ? undefined : printProgress);
+    const result = await bringUp(session, options);
+    if (options.json) return printJson(result);
     printKept(result.kept);
     print(`${summary(result.changes)} in ${result.durationSeconds.toFixed(0)} s`);
     print(`Dashboard and API: ${result.outputs.controllerUrl}`);
   });
-  example(up, "up", "up --target local --json");
+  example(up, "up", "up --target local --json", "up recipes/github-sft-rl.ts --target aws-p5en");
 
-  const preview = program.command("preview").description("show what `up` would change, killed services included");
-  withTarget(preview).action(async ({ target, json }: TargetOptions) => {
-    const session = await openSession(target, json ? undefined : printProgress);
+  const preview = program.command("preview [plans...]").description("show what `up` would change, and change nothing");
+  withTarget(preview).action(async (files: string[], { target: name, json }: TargetOptions) => {
+    const target = await loadTarget(name);
+    if (target.kind !== "local") return previewCluster(target, files, json);
+    refusePlans(files, target.name);
+    const session = await openSession(name, json ? undefined : printProgress);
     const result = await session.engine.platformPreview(session.target);
     if (json) printJson(result);
     else print(summary(result.changes));
   });
-  example(preview, "preview");
+  example(preview, "preview", "preview recipes/github-sft-rl.ts --target kubernetes");
 
   const destroy = program
     .command("destroy")
@@ -41,6 +66,8 @@ export function platformCommands(program: Command): void {
     .option("--force", "also while runs are under way")
     .option("-y, --yes", "do not ask");
   withTarget(destroy).action(async (options: TargetOptions & DestroyOptions) => {
+    const target = await loadTarget(options.target);
+    if (target.kind !== "local") return destroyCluster(target, options);
     const session = await openSession(options.target, options.json ? undefined : printProgress);
     if (!options.force) await refuseWhileRunning(session);
     const deleteResults = await decideResults(options);
@@ -49,6 +76,80 @@ export function platformCommands(program: Command): void {
     print(`${summary(result.changes)}; results were ${deleteResults ? "deleted" : `kept in ${session.home}`}`);
   });
   example(destroy, "destroy", "destroy --delete-results --yes");
+}
+
+interface UpOptions extends TargetOptions {
+  readonly force: boolean;
+  readonly yes?: boolean;
+  readonly skipPreflight: boolean;
+}
+
+/** A platform of nodes: review, preflight, question, then Pulumi. */
+async function upCluster(target: ClusterTarget, files: readonly string[], options: UpOptions): Promise<void> {
+  const { json, force, skipPreflight } = options;
+  const engine = await openClusterEngine(target, json ? undefined : printProgress);
+  const plans = await plansFor(engine, files);
+  const { text, pools, before } = await reviewPlatform(engine, plans);
+  if (!json) print(`${text}\n`);
+  if (!skipPreflight) await requirePreflight(target, plans, { json });
+  if (!force) await refuseShrinking(engine, pools, before);
+  if (!json) print("What Pulumi would do:");
+  const preview = await engine.platformPreview(plans);
+  if (!json) print(`  ${summary(preview.changes)}`);
+  const { create, update, replace, delete: gone } = preview.changes;
+  if (create + update + replace + gone > 0) await agreed(`Make this of ${target.name}?`, options);
+  const result = await engine.platformUp(plans);
+  if (json) return printJson(result);
+  print(`${summary(result.changes)} in ${result.durationSeconds.toFixed(0)} s`);
+  print(afterUp(result.outputs));
+}
+
+/** How to reach what was made. */
+function afterUp(outputs: ClusterStackOutputs): string {
+  const web =
+    outputs.webUrl ??
+    `http://127.0.0.1:7600 after: kubectl -n ${NAMESPACES.platform} port-forward service/controller 7600`;
+  return `Dashboard and API: ${web}\nSlurm's REST API, inside the cluster: ${outputs.slurmRestUrl}`;
+}
+
+async function previewCluster(target: ClusterTarget, files: readonly string[], json: boolean): Promise<void> {
+  const engine = await openClusterEngine(target, json ? undefined : printProgress);
+  const plans = await plansFor(engine, files);
+  const { text, pools } = await reviewPlatform(engine, plans);
+  if (!json) print(`${text}\n`);
+  const result = await engine.platformPreview(plans);
+  if (json) printJson({ ...result, pools });
+  else print(summary(result.changes));
+}
+
+async function destroyCluster(target: ClusterTarget, options: TargetOptions & DestroyOptions): Promise<void> {
+  const { json, force, yes } = options;
+  const engine = await openClusterEngine(target, json ? undefined : printProgress);
+  if (!force) await refuseWhileLive(engine, "the platform is to be destroyed");
+  const deleteResults = await decideResults(options);
+  await agreed(
+    `Destroy the platform ${target.name}${deleteResults ? ", and delete checkpoints, traces, runs and the leaderboard with it" : ""}?`,
+    { yes, json },
+  );
+  const result = await engine.platformDestroy({ deleteResults });
+  if (json) return printJson({ ...result, deletedResults: deleteResults });
+  print(summary(result.changes));
+  if (result.kept.length > 0) {
+    print("Kept, and still paid for, until uplift destroy --delete-results:");
+    for (const { type, name } of result.kept) print(`  ${name}  (${type})`);
+  }
+}
+
+/** A platform of one machine is the same whatever is trained on it. */
+function refusePlans(files: readonly string[], name: string): void {
+  if (files.length === 0) return;
+  throw new UserError({
+    ...{ code: "plans-not-needed", path: files.join(" ") },
+    asked: `the platform of ${name} for these plans`,
+    found: "the platform of one machine is the same for all plans",
+    allowed: "plans for targets of nodes only",
+    todo: `uplift up --target ${name}; or name the cluster with --target`,
+  });
 }
 
 interface DestroyOptions {

@@ -9,6 +9,9 @@ May touch: /work and nothing else; it runs inside a sandbox, has no network, and
     {"op": "pack"}                                               → {"bytes": N} or {"refused": why}
     {"op": "grade"}                                              → {"exit": code or null, "stdout": …, "stderr": …}
 
+In a pod it is not PID 1, and gVisor lets a process kill even that: there (--nested) every tool and grader runs in a
+nest, PID and user namespaces of its own in which no process of ours can be named.
+
 Standard library only, and few modules of it: every attempt starts one of these, and imports are most of its cost.
 """
 
@@ -29,6 +32,7 @@ from types import FrameType
 ROOT = "/work/repo"
 TOOLS = "/opt/uplift/tools.py"
 GRADER = "/grader/grader.py"
+NEST = "/opt/uplift/nest.py"
 TAR = "/usr/bin/tar"
 RM = "/usr/bin/rm"
 ALMOST_FULL_BYTES = 64 * 1024
@@ -99,15 +103,18 @@ def reap(child: int) -> int:
             status = ended
 
 
-def run(main, seconds: float, outputs: int, most_bytes: int, to_the_end: bool) -> tuple[int | None, list[bytes]]:
-    """Forks, runs main(write ends of `outputs` pipes) and gathers what it writes, at most `most_bytes` a pipe.
+def run(
+    main, seconds: float, outputs: int, most_bytes: int, to_the_end: bool, nest=None
+) -> tuple[int | None, list[bytes]]:
+    """Forks (into the nest, if there is one), runs main(write ends of `outputs` pipes) and gathers what it writes, at most
+    `most_bytes` a pipe.
 
     Ends with the first line (or, to_the_end, when the process has exited and the pipes are closed), at the latest
     when the seconds are over; then nothing of it is left running. Returns the wait status, or None when the time was
     up, and what was written.
     """
     pipes = [os.pipe() for _ in range(outputs)]
-    child = os.fork()
+    child = os.fork() if nest is None else nest.fork()
     if child == 0:
         try:
             os.setpgid(0, 0)
@@ -123,7 +130,7 @@ def run(main, seconds: float, outputs: int, most_bytes: int, to_the_end: bool) -
         os.close(write_end)
         gathered[read_end] = bytearray()
     left = set(gathered)
-    exited = os.pidfd_open(child) if to_the_end else -1
+    exited = -1 if not to_the_end else os.pidfd_open(child) if nest is None else nest.ended
     if to_the_end:
         left.add(exited)
     waiting = select.poll()
@@ -140,9 +147,9 @@ def run(main, seconds: float, outputs: int, most_bytes: int, to_the_end: bool) -
                 waiting.unregister(end)
                 left.discard(end)
         late = bool(left) and time.monotonic() >= deadline
-    kill_the_rest(child)
-    status = reap(child)
-    for end in (*gathered, *([exited] if to_the_end else [])):
+    kill_the_rest(child) if nest is None else nest.kill(child)
+    status = reap(child) if nest is None else nest.status(child)
+    for end in (*gathered, *([exited] if to_the_end and nest is None else [])):
         os.close(end)
     return (None if late else status), [bytes(text) for text in gathered.values()]
 
@@ -190,10 +197,11 @@ def is_disk_full(error: BaseException) -> bool:
 class Executor:
     """One sandbox's state: its limits, its tools, and the pipes to the service that only this process holds."""
 
-    def __init__(self, incoming: int, outgoing: int, root: str = ROOT) -> None:
+    def __init__(self, incoming: int, outgoing: int, root: str = ROOT, make_nest=lambda: None) -> None:
         self.incoming = os.fdopen(incoming, "rb")
         self.outgoing = outgoing
         self.root = root
+        self.make_nest = make_nest
         self.limits: Limits | None = None
         self.tools: dict = {}
         self.tool_error: type[Exception] = ()  # type: ignore[assignment] - no tool, nothing to catch
@@ -249,7 +257,7 @@ class Executor:
             write_all(ends[0], json.dumps({"status": status, "content": content, "detail": detail}).encode() + b"\n")
 
         most = limits.output_characters * 12 + 16384  # JSON writes a character in at most 12 bytes.
-        status, (written,) = run(main, limits.seconds, 1, most, to_the_end=False)
+        status, (written,) = run(main, limits.seconds, 1, most, to_the_end=False, nest=self.make_nest())
         answer = read_answer(written)
         if answer is None and status is None:
             answer = {"status": "timeout", "content": "error: timeout"}
@@ -298,7 +306,7 @@ class Executor:
             os.execv(TAR, [TAR, "--sparse", "--sort=name", "-cf", "-", "-C", self.root, "."])
 
         most = 2 * limits.disk_bytes
-        status, (archive,) = run(main, limits.seconds, 1, most, to_the_end=True)
+        status, (archive,) = run(main, limits.seconds, 1, most, to_the_end=True, nest=self.make_nest())
         if len(archive) == most:
             self.answer({"refused": "repository-too-large"})
         elif status != 0:
@@ -331,7 +339,7 @@ class Executor:
             sys.stderr.flush()
             os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
-        status, (stdout, stderr) = run(main, limits.seconds, 2, 256 * 1024, to_the_end=True)
+        status, (stdout, stderr) = run(main, limits.seconds, 2, 256 * 1024, to_the_end=True, nest=self.make_nest())
         self.answer(
             {
                 "exit": None if status is None else os.waitstatus_to_exitcode(status),
@@ -353,7 +361,14 @@ def start() -> None:
     for standard in (0, 1):
         os.dup2(null, standard)
     signal.signal(signal.SIGTERM, stop)
-    Executor(incoming, outgoing).serve(TOOLS if os.path.exists(TOOLS) else None)
+    tools = TOOLS if os.path.exists(TOOLS) else None
+    if "--nested" not in sys.argv:
+        Executor(incoming, outgoing).serve(tools)
+        return
+    names = load(NEST, "nest")
+    names["prove"]()
+    Executor(incoming, outgoing, make_nest=names["Nest"]).serve(tools)
+    names["end_container"]()
 
 
 if __name__ == "__main__":

@@ -5,3 +5,4 @@
  */
 export { capacityBlockRemaining } from "./capacity-block.ts";
 export { estimateCost } from "./estimate.ts";
+export { priceOf } from "./prices.ts";

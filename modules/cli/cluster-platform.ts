@@ -1,0 +1,145 @@
+/**
+ * Cluster platform: uplift up | preview | destroy for a target of nodes: plans → review in meaning and money → question →
+ * Pulumi. Nothing is made smaller or destroyed while jobs or endpoints live, unless --force says so.
+ */
+import { resolve } from "node:path";
+import { confirm, isCancel } from "@clack/prompts";
+import { digestJson } from "../../schemas/digest.ts";
+import { UserError } from "../../schemas/error.ts";
+import type { Plan } from "../../schemas/plan.ts";
+import type { Pools } from "../../schemas/pool.ts";
+import { type ClusterTarget, planned } from "../../schemas/target.ts";
+import type { ClusterEngine } from "../../stacks/cluster-engine.ts";
+import type { StackProgress } from "../../stacks/engine.ts";
+import { clusterHome } from "../../stacks/home.ts";
+import { liveWork, platformOf, platformTarget, poolsOf, renderPlatform, shrinks } from "../cluster/index.ts";
+import { priceOf } from "../plan/index.ts";
+import { fixedCosts } from "./fixed-costs.ts";
+import { kubeConfigOf } from "./kube-config.ts";
+import { makePlan } from "./make-plan.ts";
+import { PROJECT_DIR } from "./project.ts";
+import { readReviewedPlan } from "./reviewed-plan.ts";
+import { CACHE_DIR } from "./session.ts";
+
+/** The engine of a target of nodes. */
+export async function openClusterEngine(
+  target: ClusterTarget,
+  progress?: (event: StackProgress) => void,
+): Promise<ClusterEngine> {
+  platformOf(target);
+  const { ClusterEngine } = await import("../../stacks/cluster-engine.ts");
+  return ClusterEngine.open(target, {
+    ...{
+      root: PROJECT_DIR,
+      home: resolve(PROJECT_DIR, clusterHome(target)),
+      cache: CACHE_DIR,
+      path: process.env.PATH ?? "",
+    },
+    ...{ progress, environment: process.env },
+  });
+}
+
+/** Plans as files or recipes; none for those that the platform was made for before. */
+export async function plansFor(engine: ClusterEngine, files: readonly string[]): Promise<Plan[]> {
+  const { target } = engine;
+  if (files.length === 0) {
+    const before = await engine.plans();
+    if (before.length > 0) return before;
+    throw new UserError({
+      ...{ code: "platform-without-plans", path: target.name },
+      asked: "a platform is to be stood up",
+      found: "no plan says how many nodes are needed",
+      allowed: "plan files (uplift plan --out) or recipes; later the same ones are used again",
+      todo: `uplift up recipes/github-sft-rl.ts --target ${target.name}`,
+    });
+  }
+  const plans = await Promise.all(
+    files.map((file) =>
+      file.endsWith(".json") ? readReviewedPlan(file) : makePlan(file, target).then(({ plan }) => plan),
+    ),
+  );
+  const here = digestJson(planned(target));
+  const others = plans.flatMap((plan, index) =>
+    digestJson(plan.target) === here ? [] : [{ plan, file: files[index] }],
+  );
+  if (others.length > 0)
+    throw new UserError(
+      others.map(({ plan, file }) => ({
+        ...{ code: "plan-of-other-target", path: file ?? plan.name },
+        asked: `a platform of the target ${target.name}`,
+        found: `the plan ${plan.name} is for ${plan.target.name}${plan.target.name === target.name ? " as it was before an edit" : ""}`,
+        allowed: "plans made for this target as it is now",
+        todo: `uplift plan RECIPE --target ${target.name} --out FOLDER`,
+      })),
+    );
+  const names = plans.map(({ name }) => name);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined)
+    throw new UserError({
+      ...{ code: "plan-twice", path: twice },
+      asked: "a platform for several plans",
+      found: `two of them are called ${twice}`,
+      allowed: "plans with names of their own",
+      todo: "leave one out, or give the recipe another name",
+    });
+  return plans;
+}
+
+/** The review in meaning and money of what `up` is about to make. */
+export async function reviewPlatform(
+  engine: ClusterEngine,
+  plans: readonly Plan[],
+): Promise<{ text: string; pools: Pools; before: Pools | null }> {
+  const { target } = engine;
+  const pools = poolsOf(target, plans);
+  const before = (await engine.readOutputs())?.pools ?? null;
+  const region = target.kind === "aws" ? target.region : null;
+  const text = renderPlatform({
+    ...{ pools, before, fixed: fixedCosts(platformTarget(target)) },
+    price: ({ instance, pricing }) => {
+      const { price } = priceOf(instance, pricing, region);
+      return price.source === "unknown" ? null : price;
+    },
+  });
+  return { text, pools, before };
+}
+
+/** Throws `work-under-way` where jobs or endpoints live, or where that cannot be told. */
+export async function refuseWhileLive(engine: ClusterEngine, asked: string): Promise<void> {
+  const { target } = engine;
+  const config = kubeConfigOf(target, await engine.readOutputs());
+  if (config === null) return;
+  const { jobs, endpoints, unknown } = await liveWork(config);
+  const found = [
+    ...(jobs.length > 0 ? [`jobs that have not ended: ${jobs.join(", ")}`] : []),
+    ...(endpoints.length > 0 ? [`endpoints that serve: ${endpoints.join(", ")}`] : []),
+    ...(unknown === null ? [] : [`it cannot be told whether anything runs: ${unknown}`]),
+  ];
+  if (found.length === 0) return;
+  throw new UserError({
+    ...{ code: "work-under-way", path: target.name, asked, found: found.join("; ") },
+    allowed: "a platform on which nothing runs, or --force",
+    todo: "let the jobs end or cancel them (scancel), end endpoints (uplift endpoints rm NAME), or add --force",
+  });
+}
+
+/** Throws where nodes would be taken away under live work. */
+export async function refuseShrinking(engine: ClusterEngine, pools: Pools, before: Pools | null): Promise<void> {
+  if (before !== null && shrinks(before, pools))
+    await refuseWhileLive(engine, "nodes are to be taken away or replaced");
+}
+
+/** Asks on a terminal; without one only --yes goes on. */
+export async function agreed(
+  question: string,
+  { yes, json }: { readonly yes?: boolean; readonly json: boolean },
+): Promise<void> {
+  if (yes) return;
+  const refuse = (found: string, todo: string) =>
+    new UserError({ code: "needs-yes", path: "--yes", asked: question, found, allowed: "yes, or --yes", todo });
+  if (!process.stdin.isTTY || !process.stdout.isTTY || json)
+    throw refuse("there is no terminal to ask on", "read the review above (uplift preview), then add --yes");
+  const answer = await confirm({ message: question, initialValue: false });
+  if (isCancel(answer) || !answer)
+    throw refuse("the answer was no; nothing was changed", "run it again when you are ready");
+}

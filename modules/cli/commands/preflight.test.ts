@@ -1,0 +1,65 @@
+import { Command } from "commander";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { PreflightReport } from "../../../schemas/finding.ts";
+import { preflightCommand } from "./preflight.ts";
+
+/** Without credentials, kubeconfig and network: nothing of this machine gets into the tests. */
+function offline(): void {
+  for (const name of ["AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"])
+    vi.stubEnv(name, undefined);
+  vi.stubEnv("AWS_EC2_METADATA_DISABLED", "true");
+  vi.stubEnv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
+  vi.stubEnv("AWS_CONFIG_FILE", "/dev/null");
+  vi.stubEnv("KUBECONFIG", "/dev/null");
+  vi.stubGlobal("fetch", () => Promise.reject(Object.assign(new Error("offline"), { code: "ENOTFOUND" })));
+}
+
+async function run(...argv: string[]): Promise<string> {
+  const program = new Command("uplift").exitOverride();
+  preflightCommand(program);
+  let out = "";
+  const write = vi.spyOn(process.stdout, "write").mockImplementation((text) => {
+    out += text;
+    return true;
+  });
+  try {
+    await program.parseAsync(["preflight", ...argv], { from: "user" });
+  } finally {
+    write.mockRestore();
+  }
+  return out;
+}
+
+describe("uplift preflight", () => {
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    vi.unstubAllGlobals();
+    process.exitCode = undefined;
+  });
+
+  it("fails on errors, and says in JSON what it could not check", async () => {
+    offline();
+    const report = PreflightReport.parse(JSON.parse(await run("--target", "aws-p5en", "--json")));
+    expect(process.exitCode).toBe(1);
+    const account = report.findings.find(({ check }) => check === "account");
+    expect(account).toMatchObject({ status: "error", found: "the target names 111122223333, the account of examples" });
+    const quotas = report.findings.filter(({ check }) => check === "quota");
+    expect(quotas.map(({ status, found }) => [status, found])).toEqual(
+      Array(quotas.length).fill(["unchecked", "there are no AWS credentials"]),
+    );
+    expect(quotas.length).toBeGreaterThan(3);
+  }, 30_000);
+
+  it("takes plan files, and tells a bad one beside everything else", async () => {
+    offline();
+    const out = await run("test/golden/github-rl.aws-p5en.plan.json", "package.json", "--target", "kubernetes");
+    expect(out).toContain("Preflight of kubernetes for github-rl 9df002c44d52");
+    expect(out).toContain("planned for aws-p5en");
+    expect(out).toContain("[plan-file-invalid]");
+    expect(out).toMatch(/\n\d+ errors, \d+ unchecked, \d+ ok\n$/);
+  }, 30_000);
+
+  it("has nothing to do for a local target", async () => {
+    await expect(run("--target", "local")).rejects.toThrow("preflight-local");
+  });
+});

@@ -1,0 +1,202 @@
+/**
+ * AWS foundation: everything of AWS under a platform: network, EKS and its nodes, file system, buckets, databases, identities, budget.
+ * In: a target and its pools. Out: how the cluster is reached, and what Kubernetes manifests have to know of AWS.
+ */
+import * as aws from "@pulumi/aws";
+import * as pulumi from "@pulumi/pulumi";
+import { NAMESPACES } from "../../../schemas/manifest.ts";
+import type { Pools } from "../../../schemas/pool.ts";
+import { AUTOSCALER_ACCOUNT } from "./autoscaler.ts";
+import { BUCKETS, type Bucket } from "./buckets.ts";
+import { Budget } from "./budget/component.ts";
+import { checkAws } from "./check.ts";
+import { Databases, LEADERBOARD } from "./database/component.ts";
+import { Addons, Eks } from "./eks/component.ts";
+import { PodRole, Role } from "./identity/component.ts";
+import { kubeconfig } from "./kubeconfig.ts";
+import { awsName } from "./names.ts";
+import { Network } from "./network/component.ts";
+import { NodeGroup } from "./node-group/component.ts";
+import { AUTOSCALER_TAG, nodePools } from "./node-pools.ts";
+import { type Account, autoscalerPolicy, controllerPolicy, podTrust, serviceTrust } from "./policies.ts";
+import { Storage } from "./storage/component.ts";
+import { serviceCidr } from "./subnets.ts";
+import { type AwsTarget, targetTags } from "./target.ts";
+
+export interface AwsFoundationArgs {
+  readonly target: AwsTarget;
+  readonly pools: Pools;
+  /**
+   * Of the databases' users; secrets of the stack, which are changed by making others. RDS takes no "/", "@", '"' or space, and at
+   * most 41 characters for MariaDB (accounting).
+   */
+  readonly passwords: { readonly leaderboard: pulumi.Input<string>; readonly accounting: pulumi.Input<string> };
+  /** Whether a capacity block is open decides how many nodes are asked for. */
+  readonly now: Date;
+  /**
+   * RDS's certificate bundle as the controller's pods have it. With it the server is verified; without it (default) the connection is
+   * encrypted only.
+   */
+  readonly databaseCaPath?: string;
+  /** Lets data go: nothing is protected, and `destroy` deletes buckets, files and databases. Default false. */
+  readonly release?: boolean;
+}
+
+/** Values of late("…") in manifests. */
+export type LateValue =
+  | "fsx-id"
+  | "fsx-dns-name"
+  | "fsx-mount-name"
+  | "database-host"
+  | "accounting-host"
+  | "eks-cluster"
+  | "vpc-id";
+
+export class AwsFoundation extends pulumi.ComponentResource {
+  /** With no secret in it: `aws eks get-token` makes a token at each use. */
+  readonly kubeconfig: pulumi.Output<string>;
+  readonly clusterName: pulumi.Output<string>;
+  readonly late: Readonly<Record<LateValue, pulumi.Output<string>>>;
+  readonly buckets: Readonly<Record<Bucket, pulumi.Output<string>>>;
+  /** postgresql://…, a secret. */
+  readonly databaseUrl: pulumi.Output<string>;
+
+  constructor(name: string, args: AwsFoundationArgs, opts?: pulumi.ComponentResourceOptions) {
+    super("uplift:aws:Foundation", name, {}, opts);
+    const { target, pools } = args;
+    checkAws(target, pools);
+    const { platform, region } = target;
+    const { accountId } = platform;
+    const kept = !(args.release ?? false);
+    const tags = targetTags(target);
+    const provider = new aws.Provider(
+      "aws",
+      // Of another account nothing is made, whatever credentials are there.
+      { region: region as aws.Region, allowedAccountIds: [accountId], defaultTags: { tags } },
+      { parent: this },
+    );
+    const part = { parent: this, providers: [provider] };
+    const roleName = (what: string) => awsName(target, `role-${what}`);
+    const eksName = awsName(target, "eks");
+    const eksArn = `arn:aws:eks:${region}:${accountId}:cluster/${eksName}`;
+    const cidr = serviceCidr(platform.vpcCidr);
+    const displayName = `uplift ${target.name}`;
+
+    const network = new Network(
+      "network",
+      { displayName, region, zones: target.zones, vpcCidr: platform.vpcCidr },
+      part,
+    );
+    const storage = new Storage(
+      "storage",
+      {
+        ...{ accountId, region, displayName, kept, ...platform.fsx },
+        bucketNames: Object.fromEntries(BUCKETS.map((bucket) => [bucket, awsName(target, bucket)])) as Record<
+          Bucket,
+          string
+        >,
+        subnetId: network.nodeSubnetId(target.zones[0] as string),
+        securityGroupId: network.fileSystemGroupId,
+      },
+      part,
+    );
+    const databases = new Databases(
+      "databases",
+      {
+        names: {
+          ...{ leaderboard: awsName(target, "leaderboard"), accounting: awsName(target, "accounting") },
+          monitoringRole: roleName("rds"),
+        },
+        ...{ passwords: args.passwords, kept, keyArn: storage.keyArn, ...platform.database },
+        ...{ subnetIds: network.internalSubnetIds, securityGroupId: network.databaseGroupId },
+      },
+      part,
+    );
+
+    const eks = new Eks(
+      "eks",
+      {
+        ...{ clusterName: eksName, accountId, version: platform.kubernetesVersion, serviceCidr: cidr },
+        ...{ subnetIds: network.internalSubnetIds, apiCidrs: platform.apiCidrs, adminRoleArns: platform.adminRoleArns },
+        roleName: roleName("eks"),
+      },
+      part,
+    );
+    const addons = { clusterName: eks.name, clusterArn: eksArn, roleName };
+    const early = new Addons("addons-before-nodes", { ...addons, turn: "before-nodes" }, part);
+    // Little more than joining and pulling images: jobs run as root on nodes, and could take what the node may do.
+    const nodeRole = new Role(
+      "node",
+      {
+        ...{ roleName: roleName("node"), trust: serviceTrust("ec2.amazonaws.com") },
+        managed: ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"],
+      },
+      part,
+    );
+    const groups = nodePools(pools, target, args.now).map(
+      (pool) =>
+        new NodeGroup(
+          pool.kind,
+          {
+            ...{ pool, region, tags, role: nodeRole, clusterName: eksName },
+            cluster: { name: eks.name, endpoint: eks.endpoint, certificateAuthority: eks.certificateAuthority, cidr },
+            subnetIds: pool.zones.map((zone) => network.nodeSubnetId(zone)),
+            // EKS's own group is on no node that has a template of its own, unless the template names it.
+            securityGroupIds: [eks.securityGroupId, ...(pool.trusted ? [network.workersGroupId] : [])],
+            after: early.all,
+          },
+          part,
+        ),
+    );
+    // For the nodes they run on, not for GPUs, which may be long in coming.
+    const after = groups.flatMap(({ kind, group }) => (kind === "platform" ? [group] : []));
+    new Addons("addons-after-nodes", { ...addons, turn: "after-nodes", after }, part);
+
+    const allowed = (what: string, account: Account, allows: pulumi.Input<ReturnType<typeof controllerPolicy>>) =>
+      new PodRole(
+        what,
+        { clusterName: eks.name, account, roleName: roleName(what), trust: podTrust(account, eksArn), allows },
+        part,
+      );
+    const stored = pulumi.all([storage.bucketNames, storage.keyArn] as const);
+    allowed(
+      "controller",
+      { namespace: NAMESPACES.platform, serviceAccount: "controller" },
+      stored.apply(([buckets, key]) => controllerPolicy({ accountId, key, ...buckets })),
+    );
+    allowed(
+      "autoscaler",
+      AUTOSCALER_ACCOUNT,
+      autoscalerPolicy(
+        { key: AUTOSCALER_TAG, value: eksName },
+        `arn:aws:eks:${region}:${accountId}:nodegroup/${eksName}/*/*`,
+      ),
+    );
+    new Budget("budget", { budgetName: awsName(target, "budget"), targetName: target.name, ...platform.budget }, part);
+
+    this.clusterName = eks.name;
+    this.kubeconfig = pulumi
+      .all([eks.name, eks.endpoint, eks.certificateAuthority])
+      .apply(([cluster, endpoint, certificateAuthority]) =>
+        kubeconfig({ name: cluster, region, endpoint, certificateAuthority }),
+      );
+    this.late = {
+      ...{ "fsx-id": storage.fileSystem.id, "fsx-dns-name": storage.fileSystem.dnsName },
+      ...{ "fsx-mount-name": storage.fileSystem.mountName, "vpc-id": network.vpcId, "eks-cluster": eks.name },
+      ...{ "database-host": databases.leaderboardHost, "accounting-host": databases.accountingHost },
+    };
+    this.buckets = storage.bucketNames;
+    const tls = args.databaseCaPath
+      ? `sslmode=verify-full&sslrootcert=${encodeURIComponent(args.databaseCaPath)}`
+      : "sslmode=no-verify";
+    this.databaseUrl = pulumi.secret(
+      pulumi
+        .all([args.passwords.leaderboard, databases.leaderboardHost])
+        .apply(
+          ([password, host]) =>
+            `postgresql://${LEADERBOARD.user}:${encodeURIComponent(password)}@${host}:5432/${LEADERBOARD.database}?${tls}`,
+        ),
+    );
+    this.registerOutputs({ clusterName: this.clusterName });
+  }
+}

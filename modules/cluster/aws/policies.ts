@@ -1,0 +1,163 @@
+/**
+ * Policies: who may do what → IAM's policy documents. Pure. Allows name their resources; "*" stands only where AWS knows no
+ * resource (descriptions), or in a key's own policy, where it means that key.
+ */
+import { EXPORT_PREFIX } from "./file-system.ts";
+
+export interface Statement {
+  readonly Sid?: string;
+  readonly Effect: "Allow" | "Deny";
+  readonly Principal?: "*" | Readonly<Record<string, string>>;
+  readonly Action: string | readonly string[];
+  readonly Resource?: string | readonly string[];
+  readonly Condition?: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>>;
+}
+export interface Policy {
+  readonly Version: "2012-10-17";
+  readonly Statement: readonly Statement[];
+}
+
+/** A service account of the cluster. */
+export interface Account {
+  readonly namespace: string;
+  readonly serviceAccount: string;
+}
+
+/** Of one account's buckets, so that a bucket of the same name elsewhere gets nothing. */
+export interface Buckets {
+  readonly accountId: string;
+  readonly snapshots: string;
+  readonly checkpoints: string;
+  readonly traces: string;
+  readonly datasets: string;
+  /** ARN of the key they are encrypted with. */
+  readonly key: string;
+}
+
+const policy = (...Statement: Statement[]): Policy => ({ Version: "2012-10-17", Statement });
+const bucketArn = (name: string) => `arn:aws:s3:::${name}`;
+
+/** A service of AWS may take the role. */
+export function serviceTrust(service: string): Policy {
+  return policy({ Effect: "Allow", Principal: { Service: service }, Action: "sts:AssumeRole" });
+}
+
+/** Pods of one service account in one cluster may take the role (EKS Pod Identity sends these tags with every request). */
+export function podTrust({ namespace, serviceAccount }: Account, clusterArn: string): Policy {
+  return policy({
+    Effect: "Allow",
+    Principal: { Service: "pods.eks.amazonaws.com" },
+    Action: ["sts:AssumeRole", "sts:TagSession"],
+    Condition: {
+      StringEquals: {
+        "aws:RequestTag/eks-cluster-arn": clusterArn,
+        "aws:RequestTag/kubernetes-namespace": namespace,
+        "aws:RequestTag/kubernetes-service-account": serviceAccount,
+      },
+    },
+  });
+}
+
+/** The controller reads and writes the four buckets. It deletes nothing: the object store has no such call. */
+export function controllerPolicy(buckets: Buckets): Policy {
+  const names = [buckets.snapshots, buckets.checkpoints, buckets.traces, buckets.datasets];
+  const ours = owned(buckets);
+  return policy(
+    { Sid: "List", Effect: "Allow", Action: "s3:ListBucket", Resource: names.map(bucketArn), Condition: ours },
+    {
+      ...{ Sid: "ReadAndWrite", Effect: "Allow" },
+      Action: ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"],
+      Resource: names.map((name) => `${bucketArn(name)}/*`),
+      Condition: ours,
+    },
+    {
+      ...{ Sid: "LeaveTheFileSystemsCopies", Effect: "Deny" },
+      Action: "s3:PutObject",
+      Resource: `${bucketArn(buckets.checkpoints)}/${EXPORT_PREFIX}/*`,
+    },
+    { Sid: "Key", Effect: "Allow", Action: ["kms:Decrypt", "kms:GenerateDataKey"], Resource: buckets.key },
+  );
+}
+
+const owned = ({ accountId }: Buckets) => ({ StringEquals: { "aws:ResourceAccount": accountId } });
+
+/** The FSx driver mounts the one file system there is; it makes none. */
+export function fsxDriverPolicy(): Policy {
+  // Descriptions can't be bound to a file system.
+  return policy({ Effect: "Allow", Action: "fsx:DescribeFileSystems", Resource: "*" });
+}
+
+/** The autoscaler changes the size of groups that carry the tag, and looks at whatever AWS offers. */
+export function autoscalerPolicy(tag: { key: string; value: string }, nodeGroupsArn: string): Policy {
+  return policy(
+    {
+      ...{ Sid: "Look", Effect: "Allow" },
+      // None of these knows resources.
+      Action: [
+        ...["AutoScalingGroups", "AutoScalingInstances", "LaunchConfigurations", "ScalingActivities", "Tags"].map(
+          (what) => `autoscaling:Describe${what}`,
+        ),
+        ...["Images", "InstanceTypes", "LaunchTemplateVersions"].map((what) => `ec2:Describe${what}`),
+        "ec2:GetInstanceTypesFromInstanceRequirements",
+      ],
+      Resource: "*",
+    },
+    { Sid: "LabelsOfEmptyGroups", Effect: "Allow", Action: "eks:DescribeNodegroup", Resource: nodeGroupsArn },
+    {
+      ...{ Sid: "Resize", Effect: "Allow" },
+      Action: ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
+      Resource: "*",
+      Condition: { StringEquals: { [`aws:ResourceTag/${tag.key}`]: tag.value } },
+    },
+  );
+}
+
+/** Nobody speaks to a bucket but by TLS 1.2 or newer; nobody outside the account at all. */
+export function bucketPolicy(name: string, accountId: string): Policy {
+  const Resource = [bucketArn(name), `${bucketArn(name)}/*`];
+  const deny = { Effect: "Deny", Principal: "*", Action: "s3:*", Resource } as const;
+  return policy(
+    { ...deny, Sid: "OnlyTls", Condition: { Bool: { "aws:SecureTransport": "false" } } },
+    { ...deny, Sid: "OnlyModernTls", Condition: { NumericLessThan: { "s3:TlsVersion": "1.2" } } },
+    {
+      ...{ ...deny, Sid: "OnlyThisAccount" },
+      Condition: {
+        StringNotEquals: { "aws:PrincipalAccount": accountId },
+        BoolIfExists: { "aws:PrincipalIsAWSService": "false" },
+      },
+    },
+  );
+}
+
+/** The key of stored data: the account's own policies decide, and FSx may use it through S3 for the checkpoints bucket. */
+export function dataKeyPolicy({ accountId, region, bucket }: { accountId: string; region: string; bucket: string }) {
+  const slr = "role/aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access_*";
+  return policy(accountOwns(accountId), {
+    ...{ Sid: "FsxExportsToS3", Effect: "Allow" },
+    // The role's name ends with the file system's id, which exists only after the key: so it is named by a condition.
+    Principal: { AWS: "*" },
+    Action: ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"],
+    Resource: "*",
+    Condition: {
+      StringEquals: { "kms:CallerAccount": accountId, "kms:ViaService": `s3.${region}.amazonaws.com` },
+      ArnLike: { "aws:PrincipalArn": `arn:aws:iam::${accountId}:${slr}` },
+      // With a bucket key the context is the bucket, without one the object.
+      StringLike: { "kms:EncryptionContext:aws:s3:arn": [bucketArn(bucket), `${bucketArn(bucket)}/*`] },
+    },
+  });
+}
+
+/** The key of Kubernetes' Secrets. */
+export function clusterKeyPolicy(accountId: string): Policy {
+  return policy(accountOwns(accountId));
+}
+
+/** Without it IAM decides nothing about a key, and a key nobody may manage can't be had back. */
+function accountOwns(accountId: string): Statement {
+  return {
+    ...{ Sid: "AccountOwns", Effect: "Allow" },
+    Principal: { AWS: `arn:aws:iam::${accountId}:root` },
+    Action: "kms:*",
+    Resource: "*",
+  };
+}

@@ -1,0 +1,107 @@
+/**
+ * Pools as text: what a platform has, who needs it, what it costs an hour, and what changes against what is up. Pure.
+ */
+import type { CpuPool, GpuPool, Pools, PoolUse } from "../../schemas/pool.ts";
+
+/** A pool's price of one node for one hour and where it is from; null where no table has it. */
+export type PoolPrice = (pool: GpuPool) => { readonly dollarsPerNodeHour: number; readonly pricing: string } | null;
+
+/** What of a platform is paid whether or not anything runs. */
+export interface FixedCost {
+  readonly what: string;
+  readonly dollarsPerMonth: number;
+}
+
+export interface PlatformReview {
+  readonly pools: Pools;
+  /** What is up now; null where nothing is. */
+  readonly before: Pools | null;
+  readonly price: PoolPrice;
+  readonly fixed: readonly FixedCost[];
+}
+
+/** The review that `uplift up` shows before it asks. */
+export function renderPlatform({ pools, before, price, fixed }: PlatformReview): string {
+  const gpu = [pools.training, ...(pools.serving ? [pools.serving] : [])];
+  const lines = [
+    ...gpu.flatMap((pool) => gpuLines(pool, price(pool))),
+    ...(pools.serving
+      ? []
+      : ["serving     on the training nodes, which Slurm and model servers then share by waiting"]),
+    ...[pools.sandboxes, pools.platform].flatMap(cpuLines),
+    "",
+    ...moneyLines(gpu, price, fixed),
+  ];
+  const changes = before === null ? [] : changeLines(before, pools, price);
+  return [...lines, ...(changes.length > 0 ? ["", "Against what is up:", ...changes] : [])].join("\n");
+}
+
+function gpuLines(pool: GpuPool, price: ReturnType<PoolPrice>): string[] {
+  const cost = price === null ? "price unknown" : `${dollars(price.dollarsPerNodeHour)} an hour each, ${price.pricing}`;
+  const wanted = pool.neededBy.reduce((sum, { nodes }) => sum + nodes, 0);
+  const waits = wanted > pool.nodes ? [`${indent}${wanted} wanted together: plans wait for each other`] : [];
+  return [
+    `${pool.kind.padEnd(12)}${count(pool.nodes, "node")} of at most ${pool.maxNodes}: ${pool.instance.name}, ${cost}`,
+    ...pool.neededBy.map(useLine),
+    ...waits,
+  ];
+}
+
+function cpuLines(pool: CpuPool): string[] {
+  return [
+    `${pool.kind.padEnd(12)}${pool.minNodes} to ${pool.maxNodes} nodes without GPUs`,
+    ...pool.neededBy.map(useLine),
+  ];
+}
+
+const indent = " ".repeat(12);
+const useLine = ({ plan, what, nodes }: PoolUse) =>
+  `${indent}${plan}: ${what}${nodes > 0 ? `, ${count(nodes, "node")}` : ""}`;
+
+function moneyLines(gpu: readonly GpuPool[], price: PoolPrice, fixed: readonly FixedCost[]): string[] {
+  const hourly = gpu.reduce((sum, pool) => sum + pool.nodes * (price(pool)?.dollarsPerNodeHour ?? 0), 0);
+  const monthly = fixed.reduce((sum, { dollarsPerMonth }) => sum + dollarsPerMonth, 0);
+  return [
+    `GPU nodes together: ${dollars(hourly)} an hour, ${dollars(hourly * 24)} a day, as long as they are there`,
+    ...(monthly > 0
+      ? [
+          `The rest: about ${dollars(monthly)} a month (${fixed.map(({ what, dollarsPerMonth }) => `${what} ${dollars(dollarsPerMonth)}`).join(", ")})`,
+        ]
+      : []),
+  ];
+}
+
+function changeLines(before: Pools, now: Pools, price: PoolPrice): string[] {
+  return (["training", "serving"] as const).flatMap((kind) => {
+    const [old, next] = [before[kind], now[kind]];
+    if (old === null && next === null) return [];
+    if (old === null || next === null)
+      return [`  ${kind} nodes of their own: ${old === null ? "none before" : "none any more"}`];
+    const moved =
+      old.instance.name === next.instance.name
+        ? []
+        : [`  ${kind}: ${old.instance.name} → ${next.instance.name}: every node is replaced`];
+    if (old.nodes === next.nodes) return moved;
+    const more = (next.nodes - old.nodes) * (price(next)?.dollarsPerNodeHour ?? 0);
+    const sign = more < 0 ? "−" : "+";
+    return [
+      ...moved,
+      `  ${kind}: ${old.nodes} → ${count(next.nodes, "node")}: ${sign}${dollars(Math.abs(more))} an hour`,
+    ];
+  });
+}
+
+/** Whether a change takes away nodes that something may run on. */
+export function shrinks(before: Pools, now: Pools): boolean {
+  return (["training", "serving"] as const).some((kind) => {
+    const [old, next] = [before[kind], now[kind]];
+    return old !== null && (next === null || next.nodes < old.nodes || next.instance.name !== old.instance.name);
+  });
+}
+
+const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+
+function dollars(value: number): string {
+  const digits = value < 100 && value % 1 !== 0 ? 2 : 0;
+  return `$${value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
+}

@@ -1,0 +1,76 @@
+/**
+ * Local: the plans are of this target, and this machine has the programs that `up` starts.
+ */
+import { canonicalJson, digestJson, shortDigest } from "../../../schemas/digest.ts";
+import type { Plan } from "../../../schemas/plan.ts";
+import { type ClusterTarget, planned } from "../../../schemas/target.ts";
+import { type Check, error, ok, warning } from "./check.ts";
+
+/** Programs of this machine: where each is, or null. */
+export interface Programs {
+  /** Pulumi's engine, as `up` finds it; rejects with what to do where there is none. */
+  pulumi(): Promise<string>;
+  onPath(name: string): Promise<string | null>;
+}
+
+/** One check a plan. */
+export function planChecks(target: ClusterTarget, plans: readonly Plan[]): Check[] {
+  if (plans.length === 0) return [noPlans];
+  return plans.map((plan) => ({
+    ...{ area: "plans", name: "plan", subject: `${plan.name} ${shortDigest(plan.digest)}` },
+    run: async () => {
+      const wanted = `planned for ${target.name} as it is now`;
+      if (digestJson(plan.target) === digestJson(planned(target))) return ok({ found: "of this target", wanted });
+      const fields = differing(plan.target, planned(target));
+      return error({
+        found: `planned for ${plan.target.name}${plan.target.name === target.name ? ` when ${fields.join(", ")} differed` : ""}`,
+        wanted,
+        todo: `plan again: uplift plan RECIPE --target ${target.name} --out FOLDER`,
+      });
+    },
+  }));
+}
+
+/** Pools are made of what plans want: without one there are no GPU nodes. */
+const noPlans: Check = {
+  ...{ area: "plans", name: "plan", subject: "plans" },
+  run: async () =>
+    warning({
+      found: "none was named",
+      wanted: "the plans or recipes that the platform is for",
+      todo: "name them (uplift preflight recipes/…): GPU nodes, budget and hours are checked against them",
+    }),
+};
+
+function differing(before: object, after: object): string[] {
+  const [old, now] = [new Map(Object.entries(before)), new Map(Object.entries(after))];
+  return [...new Set([...old.keys(), ...now.keys()])].filter(
+    (key) => canonicalJson(old.get(key) ?? null) !== canonicalJson(now.get(key) ?? null),
+  );
+}
+
+/** Programs that `up` starts. */
+export function programChecks(target: ClusterTarget, programs: Programs): Check[] {
+  const pulumi: Check = {
+    ...{ area: "machine", name: "program", subject: "pulumi" },
+    run: async () => {
+      const wanted = "Pulumi's engine";
+      try {
+        return ok({ found: await programs.pulumi(), wanted });
+      } catch (failure) {
+        const found = failure instanceof Error ? (failure.message.split("\n")[0] ?? "") : String(failure);
+        return error({ found, wanted, todo: "npm run setup" });
+      }
+    },
+  };
+  const aws: Check = {
+    ...{ area: "machine", name: "program", subject: "aws" },
+    run: async () => {
+      const wanted = "the AWS CLI on PATH: it makes the token for the cluster (aws eks get-token)";
+      const found = await programs.onPath("aws");
+      if (found) return ok({ found, wanted });
+      return error({ found: "not on PATH", wanted, todo: "install the AWS CLI, version 2" });
+    },
+  };
+  return target.kind === "aws" ? [pulumi, aws] : [pulumi];
+}

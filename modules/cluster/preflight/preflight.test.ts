@@ -1,0 +1,185 @@
+import { describe, expect, it } from "vitest";
+import { PreflightReport } from "../../../schemas/finding.ts";
+import type { Plan } from "../../../schemas/plan.ts";
+import { CannotCheck } from "./check.ts";
+import { aws, findings, githubRl, golden, kubernetes, NOW } from "./fixture.ts";
+import { planChecks, programChecks } from "./local.ts";
+import { type PreflightClients, passes, preflight, reportOf } from "./preflight.ts";
+import { noCluster, secretChecks } from "./secret-sources.ts";
+import { renderPreflight, summary } from "./text.ts";
+
+const programs = { pulumi: async () => "/bin/pulumi", onPath: async () => null };
+const nobody = noCluster("no cluster", "make one");
+const registries = {
+  digestOf: () => Promise.reject(new CannotCheck("the registry cannot be reached", "run it elsewhere")),
+  close: () => {},
+};
+const common = { registries, programs, hasVariable: () => false, now: NOW, close: () => {} };
+const offline: PreflightClients = {
+  ...common,
+  platform: { kind: "kubernetes", contexts: { names: [], unreadable: null }, api: null },
+};
+const plan = golden("github-sft-rl.kubernetes");
+
+describe("preflight", () => {
+  it("without a cluster or a network says what it could not check, and what it needs", async () => {
+    const report = await preflight(kubernetes, [plan], offline);
+    expect(PreflightReport.parse(report)).toEqual(report);
+    const unchecked = report.findings.filter(({ status }) => status === "unchecked");
+    expect(unchecked.every(({ todo }) => todo !== "")).toBe(true);
+    expect(unchecked.filter(({ found }) => found === "there is no context gpu-cluster").length).toBeGreaterThan(8);
+    expect(report.counts).toEqual({
+      ...{ ok: report.findings.filter(({ status }) => status === "ok").length, warning: 0 },
+      // Two secrets that are not set, two images that are not built, the shipped target's NFS server.
+      ...{ error: 5, unchecked: unchecked.length },
+    });
+  });
+
+  it("on AWS without credentials leaves every question to AWS unchecked, and no other", async () => {
+    const login = new CannotCheck("there are no AWS credentials", "log in");
+    const refuse = () => Promise.reject(login);
+    const names = { cluster: "eks", buckets: ["a", "b"], elasticIps: 1 };
+    const api = new Proxy({} as never, { get: () => refuse });
+    const report = await preflight(aws, [githubRl], {
+      ...common,
+      platform: { kind: "aws", api, names, cluster: refuse },
+    });
+    const status = (area: string) =>
+      new Set(report.findings.flatMap((one) => (one.area === area && one.check !== "target" ? one.status : [])));
+    expect([...status("aws")]).toEqual(["unchecked"]);
+    expect([...status("kubernetes")]).toEqual(["unchecked"]);
+    expect([...status("plans")]).toEqual(["ok"]);
+  });
+
+  it("needs a target that says how it is stood up", async () => {
+    const { platform: _platform, ...bare } = kubernetes;
+    await expect(preflight(bare, [], offline)).rejects.toThrow("target-without-platform");
+  });
+
+  it("passes with warnings and with what is unchecked, and fails on them when strict", () => {
+    const of = (error: number, warning: number, unchecked: number) => ({
+      ...reportOf(aws, [], []),
+      counts: { ok: 1, error, warning, unchecked },
+    });
+    expect([of(0, 1, 1), of(1, 0, 0)].map((report) => passes(report))).toEqual([true, false]);
+    expect([of(0, 0, 0), of(0, 1, 0), of(0, 0, 1)].map((report) => passes(report, true))).toEqual([true, false, false]);
+  });
+});
+
+describe("plans and programs", () => {
+  it("a plan of another target, or of this one before an edit, is an error that names what differs", async () => {
+    expect(await findings(planChecks(aws, [githubRl]))).toEqual([`ok github-rl 9df002c44d52: of this target`]);
+    const edited = await findings(planChecks({ ...aws, maxNodes: 9 }, [githubRl]));
+    expect(edited[0]).toMatch(/^error github-rl .*: planned for aws-p5en when maxNodes differed \| /);
+    expect((await findings(planChecks(aws, [plan])))[0]).toMatch(/^error github-sft-rl .*: planned for kubernetes \| /);
+    expect((await findings(planChecks(aws, [])))[0]).toMatch(/^warning plans: none was named/);
+  });
+
+  it("what `platform` says changes no plan", async () => {
+    const richer = { ...aws, platform: { ...aws.platform, budget: { ...aws.platform.budget, monthlyDollars: 1 } } };
+    expect((await findings(planChecks(richer, [githubRl])))[0]).toMatch(/^ok/);
+  });
+
+  it("the AWS CLI is needed for AWS only", async () => {
+    expect((await findings(programChecks(aws, programs)))[1]).toMatch(/^error aws: not on PATH/);
+    expect(await findings(programChecks(kubernetes, programs))).toEqual(["ok pulumi: /bin/pulumi"]);
+    const missing = { ...programs, pulumi: () => Promise.reject(new Error("pulumi-missing\nmore")) };
+    expect((await findings(programChecks(kubernetes, missing)))[0]).toBe(
+      "error pulumi: pulumi-missing | Pulumi's engine | npm run setup",
+    );
+  });
+});
+
+describe("secrets", () => {
+  it("are looked for by name; a value is never read or shown", async () => {
+    const lines = await findings(
+      secretChecks(kubernetes.platform, [], (name) => name === "UPLIFT_S3_ACCESS_KEY_ID", nobody),
+    );
+    expect(lines).toEqual([
+      "ok platform.storage.objects.accessKeyId: set",
+      "error platform.storage.objects.secretAccessKey: not set, or empty | environment variable UPLIFT_S3_SECRET_ACCESS_KEY | export UPLIFT_S3_SECRET_ACCESS_KEY before `uplift up`; it is kept encrypted",
+    ]);
+  });
+
+  it("that something else keeps in the cluster are asked for by metadata only", async () => {
+    const asked: unknown[] = [];
+    const cluster = {
+      get: async <T>(path: string, accept?: string): Promise<T | null> => {
+        asked.push([path, accept]);
+        return path.endsWith("/there") ? ({} as T) : null;
+      },
+    };
+    const source = (name: string) => ({ kind: "existing" as const, name, key: "token" });
+    const platform = { ...aws.platform, jobSecrets: { HF_TOKEN: source("there"), WANDB_API_KEY: source("gone") } };
+    const lines = await findings(secretChecks(platform, [], () => false, cluster));
+    expect(lines.map((line) => line.split(" | ")[0])).toEqual([
+      "ok platform.jobSecrets.HF_TOKEN: the Secret is there; its keys are not read",
+      "error platform.jobSecrets.WANDB_API_KEY: there is no such Secret",
+    ]);
+    expect(asked[0]).toEqual([
+      "/api/v1/namespaces/uplift/secrets/there",
+      "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+    ]);
+  });
+
+  it("that the plans' jobs need have to have a source", async () => {
+    const jobs = githubRl.jobs.map((job) =>
+      job.kind === "train" && job.launch ? { ...job, launch: { ...job.launch, secrets: ["WANDB_API_KEY"] } } : job,
+    );
+    const needing: Plan = { ...githubRl, jobs };
+    const lines = await findings(secretChecks(aws.platform, [needing], () => true, nobody));
+    expect(lines).toEqual([
+      "error secrets of the plans' jobs: no source of WANDB_API_KEY | WANDB_API_KEY | add platform.jobSecrets.WANDB_API_KEY to the target",
+    ]);
+  });
+});
+
+describe("the page", () => {
+  const finding = (status: "ok" | "warning" | "error" | "unchecked", subject: string, more = {}) => ({
+    ...{ area: "aws" as const, check: "x", status, subject, found: "this", wanted: "that", todo: "do it" },
+    ...more,
+  });
+
+  it("has a part an area, what to do below what is wrong, and tells one reason once", () => {
+    const report = reportOf(
+      aws,
+      [githubRl],
+      [
+        finding("ok", "one", { todo: "" }),
+        finding("error", "two"),
+        finding("unchecked", "three"),
+        finding("unchecked", "four"),
+        finding("warning", "five", { area: "images" }),
+      ],
+    );
+    expect(renderPreflight(report)).toBe(
+      [
+        "Preflight of aws-p5en for github-rl 9df002c44d52",
+        "",
+        "AWS",
+        "  ok        one    this",
+        "  error     two    this",
+        "              wanted: that",
+        "              to do:  do it",
+        "  unchecked three, four",
+        "              this",
+        "              to do:  do it",
+        "",
+        "Images",
+        "  warning   five  this",
+        "              wanted: that",
+        "              to do:  do it",
+        "",
+        "1 error, 1 warning, 2 unchecked, 1 ok",
+        "",
+      ].join("\n"),
+    );
+    expect(summary(reportOf(aws, [], [finding("ok", "one")]))).toBe("1 ok");
+  });
+
+  it("keeps to its width, but for single words that are longer", async () => {
+    const text = renderPreflight(await preflight(kubernetes, [plan], offline));
+    const long = text.split("\n").filter((line) => line.length > 118 && line.trim().split(" ").length > 1);
+    expect(long).toEqual([]);
+  });
+});

@@ -1,0 +1,25 @@
+/**
+ * Homes: the init container that makes the folders of runs and people on the shared storage, once. Pure.
+ */
+import type { Container } from "kubernetes-types/core/v1.js";
+import type { SlurmArgs } from "./args.ts";
+import { LOCKED, resources } from "./containers.ts";
+
+export function homesInit({ target }: SlurmArgs, daemonImage: string): Container {
+  return {
+    name: "homes",
+    image: daemonImage,
+    command: ["bash", "/uplift/identity/homes.sh", target.storage.mountPath, "/uplift/identity/passwd"],
+    volumeMounts: [
+      { name: "identity-files", mountPath: "/uplift/identity", readOnly: true },
+      { name: "shared", mountPath: target.storage.mountPath },
+    ],
+    resources: resources("10m", "32Mi"),
+    // Root makes folders for others.
+    securityContext: {
+      ...LOCKED,
+      runAsUser: 0,
+      capabilities: { drop: ["ALL"], add: ["CHOWN", "FOWNER", "DAC_OVERRIDE"] },
+    },
+  };
+}

@@ -1,0 +1,42 @@
+import { expect, it } from "vitest";
+import { CHARTS } from "../../../schemas/pins.ts";
+import { awsTarget, kubernetesTarget } from "./fixture.ts";
+import { operatorCharts } from "./operator-charts.ts";
+
+it("The operator comes after its kinds, and both after what gives its webhook a certificate", () => {
+  expect(operatorCharts({ target: awsTarget() }).map(({ name, namespace }) => `${namespace}/${name}`)).toEqual([
+    "cert-manager/cert-manager",
+    "slinky/slurm-operator-crds",
+    "slinky/slurm-operator",
+  ]);
+});
+
+it("What the cluster has already is left alone", () => {
+  const { installed } = (kubernetesTarget() as { platform: { installed: Record<string, boolean> } }).platform;
+  const names = (changes: Record<string, boolean>) =>
+    operatorCharts({ target: kubernetesTarget({ installed: { ...installed, ...changes } as never }) }).map(
+      ({ name }) => name,
+    );
+  expect(names({ certManager: true })).toEqual(["slurm-operator-crds", "slurm-operator"]);
+  expect(names({ slurmOperator: true })).toEqual(["cert-manager"]);
+});
+
+it("Charts come from the target's mirror in the pinned versions", () => {
+  const target = kubernetesTarget({
+    charts: { certManager: "oci://mirror.example.org/charts/", slurmOperator: "./charts" },
+  });
+  expect(operatorCharts({ target }).map(({ chart, version }) => [chart, version])).toEqual([
+    ["oci://mirror.example.org/charts/cert-manager", CHARTS.certManager.version],
+    ["./charts/slurm-operator-crds", "1.1.0"],
+    ["./charts/slurm-operator", "1.1.0"],
+  ]);
+});
+
+it("An operator's image by digest reaches the chart, which joins repository and tag with a colon", () => {
+  const digest = "f".repeat(64);
+  const pins = { slurmOperator: `registry.example.org/slurm-operator@sha256:${digest}` };
+  const charts = operatorCharts({ target: kubernetesTarget({ pins }) });
+  const values = charts.find(({ name }) => name === "slurm-operator")?.values as Record<string, { image: unknown }>;
+  expect(values.operator?.image).toEqual({ repository: "registry.example.org/slurm-operator@sha256", tag: digest });
+  expect(values.webhook?.image).toEqual({ repository: "ghcr.io/slinkyproject/slurm-operator-webhook", tag: "1.1.0" });
+});

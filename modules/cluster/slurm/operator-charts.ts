@@ -1,0 +1,109 @@
+/**
+ * Operator charts: what is installed before any object of Slurm: cert-manager, Slinky's kinds, Slinky's operator. Pure.
+ * In this order, and removed in the opposite one: the operator's webhook gets its certificate from cert-manager, and refuses
+ * every change of Slurm's objects while it is away (failurePolicy Fail). No value is random, so a second preview shows no change.
+ */
+import { NAMESPACES } from "../../../schemas/manifest.ts";
+import { CHARTS } from "../../../schemas/pins.ts";
+import { placement } from "../../../schemas/placement.ts";
+import { POOL_LABEL } from "../../../schemas/pool.ts";
+import type { PlatformTarget } from "../../../schemas/target.ts";
+import { image } from "./containers.ts";
+
+/** A Helm release as data. */
+export interface ChartInstall {
+  readonly name: string;
+  readonly namespace: string;
+  /** oci://…, or a folder. */
+  readonly chart: string;
+  readonly version: string;
+  readonly values: Readonly<Record<string, unknown>>;
+}
+
+/** Charts in the order in which they are installed; without those the cluster has already. */
+export function operatorCharts({ target }: { readonly target: PlatformTarget }): ChartInstall[] {
+  const installed = target.kind === "aws" ? { certManager: false, slurmOperator: false } : target.platform.installed;
+  return [
+    ...(installed.certManager ? [] : [certManager(target)]),
+    ...(installed.slurmOperator ? [] : [slurmOperatorCrds(target), slurmOperator(target)]),
+  ];
+}
+
+function certManager(target: PlatformTarget): ChartInstall {
+  const { nodeSelector, tolerations } = placement(target, "platform");
+  const pods = { nodeSelector, tolerations };
+  return {
+    name: "cert-manager",
+    namespace: NAMESPACES.certManager,
+    ...chart(target, "certManager", "cert-manager"),
+    values: {
+      // Ours to take away: a cluster that has cert-manager says so in its target.
+      crds: { enabled: true, keep: false },
+      // By default its locks lie in kube-system and stay there.
+      global: { leaderElection: { namespace: NAMESPACES.certManager } },
+      ...pods,
+      webhook: pods,
+      cainjector: pods,
+      // Its job waits until certificates can be made: what comes after needs them.
+      startupapicheck: pods,
+    },
+  };
+}
+
+function slurmOperatorCrds(target: PlatformTarget): ChartInstall {
+  return {
+    name: "slurm-operator-crds",
+    namespace: NAMESPACES.slurmOperator,
+    ...chart(target, "slurmOperatorCrds", "slurm-operator-crds"),
+    values: {},
+  };
+}
+
+function slurmOperator(target: PlatformTarget): ChartInstall {
+  const { tolerations } = placement(target, "platform");
+  // The chart has no nodeSelector.
+  const affinity =
+    target.kind === "aws"
+      ? {
+          nodeAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: {
+              nodeSelectorTerms: [{ matchExpressions: [{ key: POOL_LABEL, operator: "In", values: ["platform"] }] }],
+            },
+          },
+        }
+      : {};
+  const pods = {
+    ...{ affinity, tolerations },
+    resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "512Mi" } },
+  };
+  return {
+    name: "slurm-operator",
+    namespace: NAMESPACES.slurmOperator,
+    ...chart(target, "slurmOperator", "slurm-operator"),
+    values: {
+      crds: { enabled: false },
+      operator: { ...pods, image: imageValues(image(target, "slurmOperator")) },
+      webhook: { ...pods, image: imageValues(image(target, "slurmOperatorWebhook")) },
+      // Without it the chart makes a certificate anew at every rendering.
+      certManager: { enabled: true },
+    },
+  };
+}
+
+/** The chart's own place, or the target's mirror or folder of charts. */
+function chart(
+  target: PlatformTarget,
+  key: keyof typeof CHARTS,
+  name: string,
+): Pick<ChartInstall, "chart" | "version"> {
+  const charts = target.kind === "aws" ? {} : target.platform.charts;
+  const mirror = key === "certManager" ? charts.certManager : charts.slurmOperator;
+  const { chart: own, version } = CHARTS[key];
+  return { chart: mirror === undefined ? own : `${mirror.replace(/\/$/, "")}/${name}`, version };
+}
+
+/** "name:tag" and "name@sha256:…" alike: the chart joins the two with a colon. */
+function imageValues(image: string): { repository: string; tag: string } {
+  const colon = image.lastIndexOf(":");
+  return { repository: image.slice(0, colon), tag: image.slice(colon + 1) };
+}

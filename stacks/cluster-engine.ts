@@ -1,0 +1,137 @@
+/**
+ * Cluster engine: a target of nodes and the plans handed to it → its platform and its endpoints, through the real Pulumi.
+ * In: target, plans. Out: counts and outputs. State lies under HOME/pulumi, or where the target says; the plans a platform
+ * was made for are kept in HOME/plans, so that the next `up` and plain `pulumi up` read the same ones.
+ */
+import { readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { PulumiFn, Stack } from "@pulumi/pulumi/automation/index.js";
+import { ClusterEndpointSpec } from "../schemas/endpoint.ts";
+import type { Plan } from "../schemas/plan.ts";
+import { ClusterStackOutputs } from "../schemas/stack.ts";
+import type { ClusterTarget } from "../schemas/target.ts";
+import { clusterStack } from "./cluster.ts";
+import { clusterServingStack } from "./cluster-serving.ts";
+import { keptData, releaseData } from "./kept-data.ts";
+import { keepPlans, keptPlans } from "./kept-plans.ts";
+import { type EngineContext, plain, type StackResult, StackRunner, selectStack, writeWhole } from "./stack-runner.ts";
+
+/** What `destroy` left on purpose: data stores and what they lie in. */
+export interface Destroyed extends StackResult<null> {
+  readonly kept: { readonly type: string; readonly name: string }[];
+}
+
+/** The caller's environment gives the values of secrets that a target names by variable. */
+export type ClusterContext = EngineContext & { environment: Readonly<Record<string, string | undefined>> };
+
+/** One target's infrastructure. */
+export class ClusterEngine extends StackRunner {
+  readonly target: ClusterTarget;
+  private readonly environment: Readonly<Record<string, string | undefined>>;
+
+  private constructor(target: ClusterTarget, { environment, ...context }: ClusterContext) {
+    super(context);
+    this.target = target;
+    this.environment = environment;
+  }
+
+  /** Makes the home's folders. Nothing of the cluster is touched. */
+  static async open(target: ClusterTarget, context: ClusterContext): Promise<ClusterEngine> {
+    const { stateUrl, secretsProvider } = target.platform ?? {};
+    const engine = new ClusterEngine(target, { ...context, state: { url: stateUrl, secretsProvider } });
+    await engine.makeFolders();
+    return engine;
+  }
+
+  /** The plans that the platform is for, by name. */
+  plans(): Promise<Plan[]> {
+    return keptPlans(this.context.home);
+  }
+
+  /** Makes or repairs the platform for these plans, which take the place of those before. */
+  async platformUp(plans: readonly Plan[]): Promise<StackResult<ClusterStackOutputs>> {
+    await keepPlans(this.context.home, plans);
+    const result = await this.change(this.target.name, { program: this.program(plans) }, (stack, collector) =>
+      this.upWith(stack, collector),
+    );
+    return { ...result, outputs: ClusterStackOutputs.parse(result.outputs) };
+  }
+
+  /** What `platformUp` would do. */
+  platformPreview(plans: readonly Plan[]): Promise<StackResult<null>> {
+    return this.preview(this.target.name, this.program(plans));
+  }
+
+  /** Ends endpoints, then the platform. Data stores stay, with what they lie in, unless they are to be deleted. */
+  async platformDestroy({ deleteResults = false } = {}): Promise<Destroyed> {
+    for (const { name } of await this.endpointSpecs()) await this.endpointDestroy(name);
+    let kept: Destroyed["kept"] = [];
+    // AWS refuses to delete what it protects itself: the protection goes first, as a change of its own.
+    if (deleteResults && this.target.kind === "aws" && (await this.readOutputs()) !== null)
+      await this.change(this.target.name, { program: this.program(await this.plans(), true) }, (stack, collector) =>
+        this.upWith(stack, collector),
+      );
+    const result = await this.change(
+      this.target.name,
+      { forget: deleteResults ? "always" : undefined },
+      async (stack, { onEvent }) => {
+        if (deleteResults) await releaseData(stack);
+        await stack.destroy({ onEvent, signal: this.context.signal, excludeProtected: !deleteResults });
+        kept = await keptData(stack);
+        return null;
+      },
+    );
+    return { ...result, kept };
+  }
+
+  /** Outputs of the platform; null when it was never up, or is half made. */
+  async readOutputs(): Promise<ClusterStackOutputs | null> {
+    const outputs = await this.outputsOf(this.target.name);
+    return outputs.kind === undefined ? null : ClusterStackOutputs.parse(outputs);
+  }
+
+  /** Makes or repairs an endpoint; `wait`: until it is ready to answer. */
+  async endpointUp(spec: ClusterEndpointSpec, { wait = true } = {}): Promise<StackResult<ClusterEndpointSpec>> {
+    await writeWhole(this.endpointFile(spec.name), JSON.stringify(spec));
+    const program = clusterServingStack({ spec, target: this.target, wait });
+    const result = await this.change(spec.name, { program }, (stack, collector) => this.upWith(stack, collector));
+    return { ...result, outputs: spec };
+  }
+
+  /** Ends an endpoint and forgets it; one that is not there is fine. */
+  async endpointDestroy(name: string): Promise<StackResult<null>> {
+    const result = await this.destroy(name, false);
+    await rm(this.endpointFile(name), { force: true });
+    return result;
+  }
+
+  /** Every endpoint that has a stack, half-made ones too. */
+  async endpointSpecs(): Promise<ClusterEndpointSpec[]> {
+    const specs = new Map<string, ClusterEndpointSpec>();
+    for (const file of await readdir(join(this.backend, "endpoints"))) {
+      if (!file.endsWith(".json")) continue;
+      const spec = ClusterEndpointSpec.parse(JSON.parse(await readFile(join(this.backend, "endpoints", file), "utf8")));
+      specs.set(spec.name, spec);
+    }
+    // Of a state that several machines share, others made some.
+    for (const { name } of this.context.state?.url ? await (await this.workspace()).listStacks() : []) {
+      if (!name.startsWith("serving-") || specs.has(name)) continue;
+      const { endpoint } = await this.outputsOf(name);
+      if (endpoint !== undefined) specs.set(name, ClusterEndpointSpec.parse(endpoint));
+    }
+    return [...specs.values()].sort((a, b) => a.name.localeCompare(b.name));
+  }
+
+  private program(plans: readonly Plan[], release = false): PulumiFn {
+    return clusterStack(this.target, plans, { environment: this.environment, now: new Date(), release });
+  }
+
+  private async outputsOf(name: string): Promise<Record<string, unknown>> {
+    const stack: Stack | null = await selectStack(name, await this.workspace());
+    return stack === null ? {} : plain(await stack.outputs());
+  }
+
+  private endpointFile(name: string): string {
+    return join(this.backend, "endpoints", `${name}.json`);
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Pulumi program of a target of nodes: target + plans → network and nodes (AWS), then, on any Kubernetes: namespaces, secrets,
+ * operators, and the parts of cluster-parts.ts. Exports what schemas/stack.ts calls ClusterStackOutputs.
+ * Destroyed in the reverse order, so that an operator is there until the last of its objects is gone.
+ */
+import { Release } from "@pulumi/kubernetes/helm/v3/release.js";
+import { Provider } from "@pulumi/kubernetes/provider.js";
+import type * as pulumi from "@pulumi/pulumi";
+import { ManifestGroup } from "../modules/cluster/apply/component.ts";
+import { AwsFoundation } from "../modules/cluster/aws/component.ts";
+import { platformTarget, poolsOf } from "../modules/cluster/index.ts";
+import { operatorCharts } from "../modules/cluster/slurm/index.ts";
+import { type Manifest, NAMESPACES, SHARED_CLAIM } from "../schemas/manifest.ts";
+import type { Plan } from "../schemas/plan.ts";
+import type { ClusterTarget, PlatformTarget } from "../schemas/target.ts";
+import { clusterParts, PARTS, type PartName, servicesOf } from "./cluster-parts.ts";
+import { ClusterSecrets, databasePasswords, type Environment, requireSecrets } from "./cluster-secrets.ts";
+
+export interface ClusterStackArgs {
+  /** The caller's variables, for secrets that the target names. */
+  readonly environment: Environment;
+  /** A capacity block that is not open yet has no nodes. */
+  readonly now: Date;
+  /** Lift the protection of data stores, before they are deleted on purpose. Default false. */
+  readonly release?: boolean;
+}
+
+/** The program of a target of nodes. A secret that is not set throws here, before Pulumi begins. */
+export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[], args: ClusterStackArgs) {
+  const target = platformTarget(clusterTarget);
+  requireSecrets(target, args.environment);
+  const pools = poolsOf(target, plans);
+  return async (): Promise<Record<string, unknown>> => {
+    const release = args.release ?? false;
+    const passwords = databasePasswords(!release);
+    const foundation =
+      target.kind === "aws"
+        ? new AwsFoundation(target.name, { target, pools, passwords, now: args.now, release })
+        : null;
+    const underneath = foundation ? [foundation] : [];
+    const provider = new Provider(
+      "kubernetes",
+      target.kind === "aws" ? { kubeconfig: foundation?.kubeconfig } : { context: target.kubeContext },
+      { dependsOn: underneath },
+    );
+    const manifests = clusterParts(target, pools);
+    const made: Partial<Record<PartName | "secrets" | "operators", pulumi.Resource[]>> = {};
+    const part = (name: PartName) => {
+      const needed = PARTS[name].flatMap((before) => made[before] ?? []);
+      made[name] = [
+        new ManifestGroup(name, {
+          ...{ manifests: manifests[name], late: foundation?.late, provider, after: [...underneath, ...needed] },
+          ...(release ? {} : { protect: holdsData }),
+        }),
+      ];
+    };
+
+    part("namespaces");
+    made.secrets = [
+      new ClusterSecrets("secrets", {
+        ...{ target, environment: args.environment, provider, passwords, after: made.namespaces ?? [] },
+        databaseUrl: foundation?.databaseUrl ?? null,
+      }),
+    ];
+    made.operators = operators(target, provider, made.namespaces ?? []);
+    for (const name of Object.keys(PARTS) as PartName[]) if (name !== "namespaces") part(name);
+    return {
+      kind: target.kind,
+      ...(target.kind === "aws"
+        ? {
+            ...{ region: target.region, accountId: target.platform.accountId },
+            ...{ eksCluster: foundation?.clusterName, kubeconfig: foundation?.kubeconfig },
+          }
+        : { kubeContext: target.kubeContext }),
+      ...servicesOf(target),
+      pools,
+      plans: plans.map(({ name, digest }) => ({ name, digest })),
+    };
+  };
+}
+
+/** Operators one after the other: the webhook of the second has its certificate from the first. */
+function operators(target: PlatformTarget, provider: Provider, namespaces: pulumi.Resource[]): pulumi.Resource[] {
+  const made: Release[] = [];
+  for (const { name, chart, version, namespace, values } of operatorCharts({ target }))
+    made.push(
+      new Release(
+        name,
+        // All or nothing, so that the next `up` finds no half of it.
+        { ...{ name, chart, version, namespace, values }, atomic: true, timeout: 600 },
+        { provider, dependsOn: [...namespaces, ...made] },
+      ),
+    );
+  return made;
+}
+
+/** The namespaces in which databases and services keep claims; the shared storage is not ours, and outlives its claims. */
+function holdsData({ kind, metadata }: Manifest): boolean {
+  if (kind === "Namespace") return metadata.name === NAMESPACES.platform || metadata.name === NAMESPACES.slurm;
+  return kind === "PersistentVolumeClaim" && metadata.name !== SHARED_CLAIM;
+}

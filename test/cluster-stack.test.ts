@@ -1,0 +1,211 @@
+/**
+ * The `kubernetes` target on a real Kubernetes API, with the real Pulumi engine and its Kubernetes provider, by the commands a
+ * platform team runs: up, preview, a changed recipe, an interrupted up, an endpoint, destroy. No kubelet runs: pods are played
+ * by support/fake-kubelet.ts, and the operators are not installed (their charts cannot be fetched here), only Slinky's kinds.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { execa } from "execa";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { z } from "zod";
+import kubernetes from "../stacks/targets/kubernetes.ts";
+import { startFakeKubelet } from "./support/fake-kubelet.ts";
+import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from "./support/kubernetes-api.ts";
+
+const PROJECT_DIR = join(import.meta.dirname, "..");
+/** In no plan, state, log, output or manifest; only in the Secrets that carry it. */
+const PLANTED = "planted-4f1c9d2e7b";
+
+let folder: string;
+let api: KubernetesApi;
+let stopKubelet: () => Promise<void>;
+let held = (_pod: string) => false;
+let target: string;
+const said: string[] = [];
+
+const Result = z.object({
+  changes: z.object({
+    create: z.number(),
+    update: z.number(),
+    delete: z.number(),
+    replace: z.number(),
+    same: z.number(),
+  }),
+});
+
+beforeAll(async () => {
+  const engines = await findKubernetesEngines();
+  if ("missing" in engines) throw new Error(engines.missing);
+  folder = await mkdtemp(join(tmpdir(), "uplift-cluster-"));
+  const crds = (await readdir(engines.slinkyCrds)).map((name) => join(engines.slinkyCrds, name));
+  api = await startKubernetesApi({ controllerManager: true, crds });
+  stopKubelet = startFakeKubelet(api, (pod) => held(pod));
+  target = join(folder, "target.ts");
+  await writeFile(target, `export default ${JSON.stringify(targetFields())};\n`);
+}, 180_000);
+
+afterAll(async () => {
+  await stopKubelet?.();
+  await api?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** The shipped target, on this API, with images that exist in name and with the operators there already. */
+function targetFields() {
+  if (kubernetes.kind !== "kubernetes" || !kubernetes.platform) throw new Error("the shipped target has no platform");
+  const image = (name: string) => `registry.example.org/uplift/${name}@sha256:${"a".repeat(64)}`;
+  return {
+    ...kubernetes,
+    ...{ name: "kubernetes", kubeContext: api.context },
+    platform: {
+      ...kubernetes.platform,
+      home: join(folder, "home"),
+      installed: { certManager: true, slurmOperator: true },
+      images: { platform: image("platform"), sandbox: image("sandbox") },
+      jobSecrets: { WANDB_API_KEY: { kind: "environment", variable: "UPLIFT_WANDB_API_KEY" } },
+    },
+  };
+}
+
+const environment = () => ({
+  KUBECONFIG: api.kubeconfig,
+  UPLIFT_S3_ACCESS_KEY_ID: `${PLANTED}-id`,
+  UPLIFT_S3_SECRET_ACCESS_KEY: `${PLANTED}-secret`,
+  UPLIFT_WANDB_API_KEY: `${PLANTED}-wandb`,
+});
+const command = (args: readonly string[]) => [
+  join(PROJECT_DIR, "modules/cli/uplift.js"),
+  ...args,
+  ...["--target", target],
+];
+
+async function upliftMayFail(...args: string[]) {
+  const result = await execa("node", command(args), {
+    ...{ cwd: PROJECT_DIR, env: environment(), reject: false, stdin: "ignore" },
+  });
+  said.push(result.stdout, result.stderr);
+  return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
+}
+
+async function uplift(...args: string[]): Promise<string> {
+  const { exitCode, stdout, stderr } = await upliftMayFail(...args);
+  if (exitCode !== 0) throw new Error(`uplift ${args.join(" ")} exited ${exitCode}\n${stdout}\n${stderr}`);
+  return stdout;
+}
+
+async function changes(...args: string[]) {
+  return Result.parse(JSON.parse(await uplift(...args, "--json"))).changes;
+}
+
+const up = (...plans: string[]) => changes("up", ...plans, "--yes", "--skip-preflight");
+const github = "recipes/github-sft-rl.ts";
+const unreal = "recipes/unreal-rl.ts";
+
+/** Every object with our label, of every kind that can be listed. */
+async function ours(): Promise<string[]> {
+  const Groups = z.object({ groups: z.array(z.object({ preferredVersion: z.object({ groupVersion: z.string() }) })) });
+  const { groups } = Groups.parse((await api.request("GET", "/apis")).body);
+  const places = ["/api/v1", ...groups.map(({ preferredVersion }) => `/apis/${preferredVersion.groupVersion}`)];
+  const Kinds = z.object({
+    resources: z.array(z.object({ name: z.string(), kind: z.string(), verbs: z.array(z.string()) })),
+  });
+  const found: string[] = [];
+  for (const place of places) {
+    const { resources } = Kinds.parse((await api.request("GET", place)).body);
+    for (const { name, kind, verbs } of resources) {
+      if (name.includes("/") || !verbs.includes("list")) continue;
+      const { body } = await api.request("GET", `${place}/${name}?labelSelector=app.kubernetes.io/part-of=uplift`);
+      const Items = z.object({
+        items: z.array(z.object({ metadata: z.object({ name: z.string(), namespace: z.string().optional() }) })),
+      });
+      for (const { metadata } of Items.parse(body).items)
+        found.push(`${kind} ${metadata.namespace ?? ""}/${metadata.name}`);
+    }
+  }
+  return found.sort();
+}
+
+const read = async (path: string) => (await api.request("GET", path)).body as Record<string, never>;
+const nodeSets = "/apis/slinky.slurm.net/v1beta1/namespaces/slurm/nodesets";
+
+describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }, () => {
+  it("is not made without plans, and not without the secrets that its target names", async () => {
+    expect((await upliftMayFail("up", "--yes", "--skip-preflight")).stderr).toContain("[platform-without-plans]");
+    const bare = await execa("node", command(["up", github, "--yes", "--skip-preflight"]), {
+      ...{ cwd: PROJECT_DIR, env: { KUBECONFIG: api.kubeconfig }, reject: false, stdin: "ignore" },
+    });
+    expect(bare.stderr).toContain("[secret-missing]");
+    expect(await ours()).toEqual([]);
+  });
+
+  it("asks before it is made, and without a terminal only --yes goes on", async () => {
+    const { exitCode, stdout, stderr } = await upliftMayFail("up", github, "--skip-preflight");
+    expect(exitCode).toBe(1);
+    expect(stdout).toContain("training    4 nodes of at most 8: h100-node");
+    expect(stderr).toContain("[needs-yes]");
+    expect(await ours()).toEqual([]);
+  });
+
+  it("is finished by the next up when the first was killed half way", async () => {
+    held = (pod) => pod.startsWith("postgres");
+    const first: ChildProcess = spawn("node", command(["up", github, "--yes", "--skip-preflight"]), {
+      ...{ cwd: PROJECT_DIR, env: { ...process.env, ...environment() }, stdio: "ignore" },
+    });
+    while ((await api.request("GET", "/apis/apps/v1/namespaces/uplift/statefulsets/postgres")).status !== 200) {
+      if (first.exitCode !== null) throw new Error(`up exited ${first.exitCode} before it could be killed`);
+      await sleep(200);
+    }
+    first.kill("SIGKILL");
+    held = () => false;
+    const { create, replace, delete: gone } = await up(github);
+    expect(create).toBeGreaterThan(0);
+    expect([replace, gone]).toEqual([0, 0]);
+    expect((await read(`${nodeSets}/training`)).spec).toMatchObject({ replicas: 4 });
+  });
+
+  it("shows no change in an immediate second preview", async () => {
+    const { same, ...rest } = await changes("preview");
+    expect(rest).toEqual({ create: 0, update: 0, delete: 0, replace: 0 });
+    expect(same).toBeGreaterThan(50);
+  });
+
+  it("changes only the workers when another recipe wants nodes too", async () => {
+    const { same: _same, ...rest } = await changes("preview", github, unreal);
+    expect(rest).toEqual({ create: 0, update: 1, delete: 0, replace: 0 });
+    await up(github, unreal);
+    expect((await read(`${nodeSets}/training`)).spec).toMatchObject({ replicas: 8 });
+  });
+
+  it("is not made smaller, and not destroyed, while it cannot be told whether jobs run", async () => {
+    for (const args of [
+      ["up", github, "--yes", "--skip-preflight"],
+      ["destroy", "--yes"],
+    ]) {
+      const { stderr } = await upliftMayFail(...args);
+      expect(stderr).toContain("[work-under-way]");
+      expect(stderr).toContain("it cannot be told whether anything runs: Slurm's REST API");
+    }
+    expect((await read(`${nodeSets}/training`)).spec).toMatchObject({ replicas: 8 });
+  });
+
+  it("is gone with --delete-results, and leaves nothing of ours", async () => {
+    await uplift("destroy", "--force", "--yes", "--delete-results");
+    expect(await ours()).toEqual([]);
+  });
+
+  it("has no secret in plan, state, output or log", async () => {
+    const { stdout } = await execa(
+      "grep",
+      ["-rlE", `${PLANTED}|${Buffer.from(PLANTED).toString("base64").slice(0, 20)}`, folder],
+      {
+        reject: false,
+      },
+    );
+    expect(stdout).toBe("");
+    expect(said.join("\n")).not.toContain(PLANTED);
+    expect(await readFile(target, "utf8")).not.toContain(PLANTED);
+  });
+});
