@@ -52,8 +52,6 @@ export class BubblewrapDriver implements SandboxDriver {
     return sandboxRefused(words);
   }
 
-  async prove(): Promise<void> {} // Its profile closes the network; what is open is seen when a sandbox starts.
-
   async close(): Promise<void> {} // Its sandboxes are ended by the pool, and nothing else is left.
 
   #takeUser(): number | null {

@@ -15,7 +15,6 @@ import { ExecConnection } from "./exec-connection.ts";
 import { type KubernetesApi, KubernetesError, type Pod } from "./kubernetes-api.ts";
 import { PodChannel } from "./pod-channel.ts";
 import { memoryNeededMib, type PodSettings, PROCESS_LABEL, SERVICE_LABEL, sandboxPod } from "./pod-manifest.ts";
-import { isNetworkOpen } from "./pod-network.ts";
 import { type PodState, stateOf } from "./pod-state.ts";
 import { PodWatch } from "./pod-watch.ts";
 import type { SandboxFiles } from "./python-file.ts";
@@ -29,13 +28,8 @@ const SWEEP_MILLISECONDS = 30_000;
 const LOOK_MILLISECONDS = 5000;
 const RETRY_MILLISECONDS = 1000;
 const REMOVE_TRIES = 3;
-/** Networks take a moment to learn a new pod's policy; afterwards nothing may pass. */
-const NETWORK_TRIES = 20;
-/** Nothing in a pod asks for more than a family's limits: any do for looking around. */
-const PROBE_LIMITS = {
-  ...{ toolSeconds: 10, attemptSeconds: 60, graderSeconds: 10 },
-  ...{ memoryMib: 256, processes: 16, diskMib: 1, outputCharacters: 100 },
-};
+/** What payload/receive.py says of a pod that reaches the API. */
+const NETWORK_OPEN = "the network is open";
 
 /** Makes sandboxes in one namespace of a cluster. */
 export class PodDriver implements SandboxDriver {
@@ -92,24 +86,6 @@ export class PodDriver implements SandboxDriver {
     }
   }
 
-  async prove(): Promise<void> {
-    const request = { purpose: "attempt", limits: PROBE_LIMITS, files: {}, attempt: "network-probe" } as const;
-    const name = `network-${randomBytes(8).toString("hex")}`;
-    this.#mine.add(name);
-    try {
-      await this.#bringUp(name, request);
-      for (let tries = 1; await isNetworkOpen(this.#api, name, PYTHON); tries++) {
-        if (tries === NETWORK_TRIES) throw networkOpen(this.#settings.namespace);
-        await sleep(RETRY_MILLISECONDS);
-      }
-    } catch (error) {
-      if (error instanceof UserError) throw error;
-      throw this.refused(wordsOf(error));
-    } finally {
-      await this.#remove(name);
-    }
-  }
-
   /** Throws a UserError where a pod of the settings is too small for a family. */
   accept({ name, limits }: Pick<TaskFamily, "name" | "limits">): void {
     const needed = memoryNeededMib(limits);
@@ -126,6 +102,7 @@ export class PodDriver implements SandboxDriver {
 
   refused(words: string): UserError {
     const { namespace, runtimeClass, image } = this.#settings;
+    if (words.includes(NETWORK_OPEN)) return networkOpen(namespace);
     return new UserError({
       code: "sandbox-pod-refused",
       path: "environments",
@@ -198,7 +175,9 @@ export class PodDriver implements SandboxDriver {
 
   /** Hands the files in, and leaves the executor at the other end. */
   async #enter(name: string, { purpose, files }: SandboxRequest): Promise<SandboxChannel> {
-    const package_ = await packFiles(files, purpose);
+    const { hostname, port } = new URL(this.#api.access.url);
+    const unreachable = [hostname.replace(/^\[|\]$/g, ""), port === "" ? 443 : Number(port)] as const;
+    const sent = await packFiles(files, purpose, unreachable);
     const exec = await this.#exec(name, [PYTHON, "-I", "-S", "-E", "-B", "-c", this.#receive]);
     let unfollow = (): unknown => undefined;
     const channel = new PodChannel({
@@ -218,7 +197,7 @@ export class PodDriver implements SandboxDriver {
           () => {},
         ); // Away: the next change is told again.
     });
-    exec.write(package_);
+    exec.write(sent);
     return channel;
   }
 
@@ -276,13 +255,18 @@ export class PodDriver implements SandboxDriver {
 }
 
 /** What payload/receive.py reads. The pod's Python may be another version than ours: only source files. */
-async function packFiles(files: SandboxFiles, purpose: SandboxPurpose): Promise<Buffer> {
+async function packFiles(
+  files: SandboxFiles,
+  purpose: SandboxPurpose,
+  unreachable: readonly [string, number],
+): Promise<Buffer> {
   const sources = Object.entries(files).filter(([path]) => !path.endsWith(".pyc"));
   const contents = await Promise.all(sources.map(([, file]) => readFile(file)));
   const header = Buffer.from(
     JSON.stringify({
       files: sources.map(([path], index) => [path, contents[index]?.length]),
       environment: Object.fromEntries(environmentOf(purpose)),
+      unreachable,
     }),
   );
   return Buffer.concat([Buffer.from(`${String(header.length).padStart(8, "0")}\n`), header, ...contents]);
@@ -295,7 +279,7 @@ function networkOpen(namespace: string): UserError {
     asked: "a sandbox reaches nothing: no network, not even the Kubernetes API",
     found: `a pod in ${namespace} connected to the Kubernetes API, although a NetworkPolicy denies it`,
     allowed: "a cluster whose network plugin enforces NetworkPolicies",
-    todo: "use one (Cilium, Calico; on EKS enableNetworkPolicy of vpc-cni with NETWORK_POLICY_ENFORCING_MODE=strict)",
+    todo: "use one: Cilium, Calico, on EKS vpc-cni with enableNetworkPolicy",
   });
 }
 

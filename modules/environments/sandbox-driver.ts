@@ -27,8 +27,6 @@ export interface SandboxDriver {
   open(request: SandboxRequest): Promise<SandboxChannel>;
   /** Ends what an earlier service left; says how many. */
   endOrphans(): Promise<number>;
-  /** Throws a UserError where sandboxes start, but do not hold what they must. */
-  prove(): Promise<void>;
   /** What a user is told when the first sandbox did not start, with the reason given. */
   refused(words: string): UserError;
   /** Starts no more; sandboxes on their way up are ended. */

@@ -67,7 +67,6 @@ export class SandboxPool {
         throw error;
       }
     }
-    await this.#driver.prove();
   }
 
   /** Ends all sandboxes and starts no more. */
