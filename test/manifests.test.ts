@@ -2,20 +2,25 @@
  * Every Kubernetes object that modules make, for every target and setting that changes one: valid by the schemas of Kubernetes
  * and Slinky, unknown fields refused; taken by a real API server; its pods within our rules.
  */
+import { readFileSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
 import { Command } from "commander";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { endpointSpecOf } from "../modules/cli/cluster-endpoint-spec.ts";
 import { metricsText } from "../modules/cli/cluster-metrics.ts";
 import { controllerCommand } from "../modules/cli/commands/controller.ts";
 import { migrateCommand } from "../modules/cli/commands/migrate.ts";
+import { poolsOf } from "../modules/cluster/index.ts";
 import { namespaceManifests } from "../modules/cluster/namespaces.ts";
-import { observabilityManifests } from "../modules/cluster/observability/index.ts";
 import { METRICS } from "../modules/cluster/observability/metrics.ts";
-import { storageManifests } from "../modules/cluster/storage/index.ts";
 import { Metrics } from "../modules/environments/metrics.ts";
-import { controllerManifests } from "../modules/leaderboard/deployment/index.ts";
-import { late, type Manifest } from "../schemas/manifest.ts";
+import { endpointManifests } from "../modules/serving/index.ts";
+import type { Manifest } from "../schemas/manifest.ts";
+import { Plan } from "../schemas/plan.ts";
 import { Web } from "../schemas/platform.ts";
 import { type PlatformTarget, Target } from "../schemas/target.ts";
+import { clusterParts } from "../stacks/cluster-parts.ts";
 import awsP5 from "../stacks/targets/aws-p5.ts";
 import awsP5en from "../stacks/targets/aws-p5en.ts";
 import awsP6b200 from "../stacks/targets/aws-p6-b200.ts";
@@ -24,28 +29,24 @@ import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from ".
 import { KubernetesSchemas } from "./support/kubernetes-schemas.ts";
 import * as policies from "./support/pod-policies.ts";
 
-/** What a stack hands to the controller's manifests. */
-function objectsOf(target: PlatformTarget) {
-  const bucket = (role: string) =>
-    target.kind === "aws" ? late(`bucket-${role}`) : target.platform.storage.objects.bucket;
-  return {
-    endpoint: target.kind === "aws" ? null : target.platform.storage.objects.endpoint,
-    region: target.kind === "aws" ? target.region : target.platform.storage.objects.region,
-    buckets: {
-      ...{ snapshots: bucket("snapshots"), checkpoints: bucket("checkpoints") },
-      ...{ traces: bucket("traces"), datasets: bucket("datasets") },
-    },
-  };
+/** All parts of a platform, as its stack applies them, and one endpoint on it. */
+function manifestsOf(target: PlatformTarget): Manifest[] {
+  const plan = planFor(target);
+  const pools = poolsOf(target, [plan]);
+  const pool = pools.serving ?? pools.training;
+  const asked = { reference: "base", planFile: "plan.json", path: undefined, hours: 8, purpose: "uplift serve" };
+  const endpoint = endpointSpecOf({ ...asked, plan, target, pool }, NOW);
+  return [...Object.values(clusterParts(target, pools)).flat(), ...endpointManifests(endpoint, { target, pool })];
 }
 
-/** All parts of a platform. A part that is new is one line here. */
-function manifestsOf(target: PlatformTarget): Manifest[] {
-  return [
-    ...namespaceManifests(target),
-    ...storageManifests({ target }),
-    ...controllerManifests({ target, objects: objectsOf(target) }),
-    ...observabilityManifests({ target }),
-  ];
+const NOW = new Date("2026-12-01T00:00:00Z");
+
+/** The golden plan of a target, with an image that may be served. */
+function planFor({ name }: PlatformTarget): Plan {
+  const golden = new URL(`golden/github-sft-rl.${name}.plan.json`, import.meta.url);
+  const plan = JSON.parse(readFileSync(golden, "utf8"));
+  plan.target.images.vllm = `docker.io/vllm/vllm-openai@sha256:${"a".repeat(64)}`;
+  return Plan.parse(plan);
 }
 
 /** Keys of the Secrets that the stack makes (stacks/cluster-secrets.ts), by namespace and name. */
@@ -54,7 +55,11 @@ const SECRETS = {
   "uplift/web-token": ["token"],
   "uplift/oauth": ["client-secret", "cookie-secret"],
   "uplift/objects": ["access-key-id", "secret-access-key"],
-  "uplift/slurm-jwt": ["jwt.key"],
+  "slurm/slurm-auth-slurm": ["slurm.key"],
+  "slurm/slurm-auth-jwt": ["jwt.key"],
+  "slurm/accounting-database": ["password", "root-password"],
+  "slurm/job-secrets": [],
+  "uplift-serving/*": ["api-key"],
 };
 
 type Own = PlatformTarget & { kind: "kubernetes" };
@@ -262,7 +267,9 @@ const skipped = "missing" in engines ? ` (skipped: ${engines.missing.replaceAll(
 describe.skipIf("missing" in engines)(`a real API server${skipped}`, () => {
   let api: KubernetesApi;
   beforeAll(async () => {
-    api = await startKubernetesApi();
+    if ("missing" in engines) throw new Error(engines.missing);
+    const crds = (await readdir(engines.slinkyCrds)).map((file) => join(engines.slinkyCrds, file));
+    api = await startKubernetesApi({ crds });
     for (const namespace of namespaceManifests(own)) await api.request("POST", "/api/v1/namespaces", namespace);
   });
   afterAll(() => api.stop());

@@ -6,6 +6,9 @@ import type { Container, PodSpec } from "kubernetes-types/core/v1.js";
 import { type Manifest, ROOT_BECAUSE } from "../../schemas/manifest.ts";
 import { THIRD_PARTY_IMAGES } from "../../schemas/pins.ts";
 
+/** A configuration with no secret in it that Slinky takes in a Secret only (modules/cluster/slurm/login.ts). */
+const SSSD = "slurm-sssd";
+
 /** A pod that a manifest makes. */
 export interface MadePod {
   /** "Deployment uplift/controller" */
@@ -20,7 +23,13 @@ export interface MadePod {
 }
 
 type Template = { metadata?: MadePod["metadata"]; spec?: PodSpec };
-type Workload = Manifest & { spec?: { template?: Template; jobTemplate?: { spec?: { template?: Template } } } };
+type Workload = Manifest & {
+  spec?: {
+    template?: Template;
+    jobTemplate?: { spec?: { template?: Template } };
+    volumeClaimTemplates?: { metadata?: { name?: string } }[];
+  };
+};
 
 export const nameOf = ({ kind, metadata }: Manifest) =>
   `${kind} ${metadata.namespace === undefined ? "" : `${metadata.namespace}/`}${metadata.name}`;
@@ -33,9 +42,11 @@ export function podsOf(manifests: readonly Manifest[]): MadePod[] {
     if (!template?.spec || !["Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob"].includes(manifest.kind))
       return [];
     const { namespace = "" } = manifest.metadata;
-    return [
-      { of: nameOf(manifest), kind: manifest.kind, namespace, metadata: template.metadata ?? {}, spec: template.spec },
-    ];
+    const claimed = (spec?.volumeClaimTemplates ?? []).map(({ metadata: { name = "" } = {} }) => ({
+      ...{ name, persistentVolumeClaim: { claimName: name } },
+    }));
+    const pod = { ...template.spec, volumes: [...(template.spec.volumes ?? []), ...claimed] };
+    return [{ of: nameOf(manifest), kind: manifest.kind, namespace, metadata: template.metadata ?? {}, spec: pod }];
   });
 }
 
@@ -110,7 +121,9 @@ export function danglingReferences(
   secrets: Readonly<Record<string, readonly string[]>>,
 ): string[] {
   const unknown = (namespace: string, name: string | undefined, key: string | undefined) =>
-    secrets[`${namespace}/${name}`]?.includes(key ?? "") ? [] : [`asks for ${namespace}/${name}: ${key}`];
+    (secrets[`${namespace}/${name}`] ?? secrets[`${namespace}/*`])?.includes(key ?? "")
+      ? []
+      : [`asks for ${namespace}/${name}: ${key}`];
   return pods.flatMap((pod) => {
     const volumes = new Set((pod.spec.volumes ?? []).map(({ name }) => name));
     const files = (pod.spec.volumes ?? []).flatMap(({ secret }) =>
@@ -142,8 +155,9 @@ const SECRET_NAME = /PASSWORD|TOKEN|SECRET|(^|_)KEY(_|$)/;
 
 /** Secrets as values: whole objects, environment, options. */
 export function secretValues(manifests: readonly Manifest[], pods: readonly MadePod[]): string[] {
+  const secrets = manifests.filter(({ kind, metadata }) => kind === "Secret" && metadata.name !== SSSD);
   return [
-    ...manifests.filter(({ kind }) => kind === "Secret").map((manifest) => `${nameOf(manifest)}: is a Secret`),
+    ...secrets.map((manifest) => `${nameOf(manifest)}: is a Secret`),
     ...inContainers(pods, ({ env = [], args = [] }) => [
       ...env
         .filter(({ name, value }) => SECRET_NAME.test(name) && !name.endsWith("_FILE") && value !== undefined)

@@ -56,6 +56,8 @@ const OWN_RULES: PolicyRule[] = [
   { apiGroups: ["coordination.k8s.io"], resources: ["leases"], resourceNames: [NAME], verbs: ["get", "update"] },
 ];
 
+const HEALTH = { path: "/health-check", port: "metrics" };
+
 /** All its objects. */
 export function autoscalerManifests({
   image,
@@ -123,10 +125,8 @@ function deployment(image: string, region: string) {
               env: [{ name: "AWS_REGION", value: region }],
               ports: [{ name: "metrics", containerPort: 8085 }],
               resources: { requests: { cpu: "100m", memory: "600Mi" }, limits: { memory: "600Mi" } },
-              livenessProbe: {
-                httpGet: { path: "/health-check", port: "metrics" },
-                ...{ periodSeconds: 10, failureThreshold: 6 },
-              },
+              readinessProbe: { httpGet: HEALTH, periodSeconds: 10 },
+              livenessProbe: { httpGet: HEALTH, periodSeconds: 10, failureThreshold: 6 },
               securityContext: {
                 ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true },
                 capabilities: { drop: ["ALL"] },

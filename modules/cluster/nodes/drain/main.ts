@@ -1,8 +1,9 @@
 /**
  * The node drain as a process: looks every 30 s until it is told to end. Reads the pod's service account and UPLIFT_NODE_SELECTOR;
- * writes nodes' cordons and lines on standard output. An API that does not answer is asked again; the pod's probe sees none of it.
+ * writes nodes' cordons, lines on standard output, and /tmp/looked, by which the pod's probes see that it still looks. An API that
+ * does not answer is asked again.
  */
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { drainOnce } from "./node-drain.ts";
 
@@ -25,5 +26,6 @@ while (!ended.signal.aborted) {
   } catch (error) {
     console.error(`node-drain: ${error instanceof Error ? error.message : error}`);
   }
+  writeFileSync("/tmp/looked", "");
   await sleep(EVERY_MS, undefined, { signal: ended.signal }).catch(() => undefined);
 }

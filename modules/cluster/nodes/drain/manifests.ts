@@ -34,6 +34,12 @@ export function nodeDrainManifests(
   ];
 }
 
+/** Whether it has looked within so many minutes: it answers nobody, and writes a file instead. */
+const lately = (minutes: number) => ({
+  exec: { command: ["sh", "-c", `test -n "$(find /tmp/looked -mmin -${minutes})"`] },
+  ...{ initialDelaySeconds: 10, periodSeconds: 30, timeoutSeconds: 5 },
+});
+
 function deployment(target: PlatformTarget): Deployment & Manifest {
   const selector = Object.entries(poolLabels(target, "training"))
     .map(([key, value]) => `${key}=${value}`)
@@ -66,7 +72,8 @@ function deployment(target: PlatformTarget): Deployment & Manifest {
                 { name: "UPLIFT_NODE_SELECTOR", value: selector },
                 { name: "NODE_EXTRA_CA_CERTS", value: "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt" },
               ],
-              // No probe: it answers nobody, goes on after any error, and ends only when it is told to.
+              readinessProbe: lately(2),
+              livenessProbe: lately(10),
               resources: { requests: { cpu: "10m", memory: "128Mi" }, limits: { memory: "512Mi" } },
               securityContext: {
                 allowPrivilegeEscalation: false,
