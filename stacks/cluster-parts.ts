@@ -49,7 +49,7 @@ export function clusterParts(target: PlatformTarget, pools: Pools): Record<PartN
       ...{ target, pools, sharedClaim: SHARED_CLAIM, blockClass: blockClass(target) },
       ...(target.kind === "aws" ? { accountingHost: late("accounting-host") } : {}),
     }),
-    environments: environmentManifests({ target }),
+    environments: environmentManifests({ target, blockClass: blockClass(target) }),
     controller: controllerManifests({ target, objects }),
     observability: observabilityManifests({ target }),
   };
