@@ -94,3 +94,14 @@ export type InstanceName = keyof typeof INSTANCES;
 export function instanceRow(instance: InstanceName | Instance): Instance {
   return typeof instance === "string" ? INSTANCES[instance] : instance;
 }
+
+/** For the other pods of a node: network, device plugins, GPU metrics, storage drivers, log sidecar. */
+const OTHERS_MIB = 8192;
+/** libfabric takes its buffers from huge pages of 2 MiB; AWS's EFA image sets 5128 of them aside. */
+const HUGEPAGES_SET_ASIDE_MIB = 5128 * 2;
+
+/** Memory that a training pod can have of a node, GiB, with its shared memory and without huge pages. */
+export function workerMemoryGib({ allocatableMemoryMib, efaInterfaces }: Instance): number {
+  const aside = efaInterfaces > 0 ? HUGEPAGES_SET_ASIDE_MIB : 0;
+  return Math.floor((allocatableMemoryMib - OTHERS_MIB - aside) / 1024);
+}

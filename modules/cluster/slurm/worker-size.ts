@@ -3,15 +3,13 @@
  * Slurm takes a worker's CPUs and memory from these limits, and its GPUs from the same count, so that they cannot differ.
  */
 import { UserError } from "../../../schemas/error.ts";
-import type { Instance } from "../../../schemas/instance.ts";
+import { type Instance, workerMemoryGib } from "../../../schemas/instance.ts";
 
-/** For the other pods of a node: network, device plugins, GPU metrics, storage drivers, log sidecar. */
+/** For the node's other pods. */
 const OTHERS_MILLI_CPUS = 4000;
-const OTHERS_MIB = 8192;
 
-/** libfabric's EFA provider takes its buffers from huge pages of 2 MiB; AWS's EFA image sets 5128 of them aside. */
+/** Huge pages that a pod with EFA asks for. */
 export const HUGEPAGES_MIB = 5120;
-const HUGEPAGES_SET_ASIDE_MIB = 5128 * 2;
 
 /** What a job's processes need at the very least beside shared memory. */
 const PROCESSES_GIB = 16;
@@ -28,8 +26,7 @@ export interface WorkerSize {
 
 export function workerSize(instance: Instance, sharedMemoryGib: number): WorkerSize {
   const efa = instance.efaInterfaces > 0;
-  const memoryMib = instance.allocatableMemoryMib - OTHERS_MIB - (efa ? HUGEPAGES_SET_ASIDE_MIB : 0);
-  const memoryGib = Math.floor(memoryMib / 1024);
+  const memoryGib = workerMemoryGib(instance);
   // Whole cores of two threads: slurmd subtracts them from the node's.
   const cpus = Math.floor((instance.allocatableMilliCpus - OTHERS_MILLI_CPUS) / 2000) * 2;
   const most = memoryGib - PROCESSES_GIB;

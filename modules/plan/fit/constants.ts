@@ -98,9 +98,6 @@ export const COMPILE_SECONDS = 240;
 export const CAPTURE_SECONDS = 120;
 /** Probes wait this many times the expected start: cold caches and shared storage vary. */
 export const STARTUP_MARGIN = 1.5;
-
-/** Huge pages that EFA needs on a node, MiB (infrastructure.md C2). */
-export const HUGEPAGES_MIB = 5120;
 /** Memory of a node for the processes themselves: Ray, data loaders, Python, GiB. */
 export const HOST_BASE_GIB = 64;
 

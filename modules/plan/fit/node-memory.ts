@@ -2,10 +2,10 @@
  * Layout → memory of a node's processes, against what Kubernetes lets a pod have. Pure.
  */
 import type { Issue } from "../../../schemas/error.ts";
-import type { Instance } from "../../../schemas/instance.ts";
+import { type Instance, workerMemoryGib } from "../../../schemas/instance.ts";
 import type { StageLayout } from "../../../schemas/layout.ts";
 import type { Model } from "../../../schemas/model.ts";
-import { ADAM_BYTES, GIB, HOST_BASE_GIB, HUGEPAGES_MIB } from "./constants.ts";
+import { ADAM_BYTES, GIB, HOST_BASE_GIB } from "./constants.ts";
 import { round } from "./memory.ts";
 import { baseWeightBytes, megatronShare } from "./rl-memory.ts";
 import { BF16 } from "./sizes.ts";
@@ -39,18 +39,17 @@ export function nodeProcessGib({ layout }: StageLayout, input: NodeMemoryInput):
 /** The mistake of a node that is asked for more memory than a pod may have; null where it holds. */
 export function nodeMemoryIssue(stages: readonly StageLayout[], input: NodeMemoryInput): Issue | null {
   const { instance, sharedMemoryGib } = input;
-  const allocatable = instance.allocatableMemoryMib / 1024;
-  const hugepages = instance.efaInterfaces > 0 ? HUGEPAGES_MIB / 1024 : 0;
+  const available = workerMemoryGib(instance);
   const needs = stages.map((stage) => ({ stage: stage.stage, gib: nodeProcessGib(stage, input) }));
   const most = needs.reduce((largest, each) => (each.gib > largest.gib ? each : largest), { stage: "rl", gib: 0 });
-  const free = Math.floor(allocatable - hugepages - most.gib);
+  const free = Math.floor(available - most.gib);
   if (sharedMemoryGib <= free) return null;
   return {
     code: "node-memory-exceeded",
     path: "target.slurm.sharedMemoryGib",
-    asked: `${sharedMemoryGib} GiB of shared memory, ${hugepages} GiB of huge pages for EFA and ${round(most.gib)} GiB for the processes of ${most.stage}`,
-    found: `${round(sharedMemoryGib + hugepages + most.gib)} GiB together`,
-    allowed: `${round(allocatable)} GiB, what Kubernetes lets pods have of a ${instance.name}`,
+    asked: `${sharedMemoryGib} GiB of shared memory and ${round(most.gib)} GiB for the processes of ${most.stage}`,
+    found: `${round(sharedMemoryGib + most.gib)} GiB together`,
+    allowed: `${available} GiB: what a ${instance.name} has left beside the node's own pods${instance.efaInterfaces > 0 ? " and huge pages for EFA" : ""}`,
     todo:
       free > 0
         ? `set sharedMemoryGib to ${free} or less`

@@ -91,7 +91,7 @@ describe("what cannot fit", () => {
     const [issue] = choose({ sharedMemoryGib: 1900 }).issues;
     expect(issue).toMatchObject({
       ...{ code: "node-memory-exceeded", path: "target.slurm.sharedMemoryGib" },
-      todo: "set sharedMemoryGib to 1720 or less",
+      todo: "set sharedMemoryGib to 1706 or less",
     });
     expect(choose({ sharedMemoryGib: 1720 }).issues).toEqual([]);
     expect(choose({ sharedMemoryGib: 1721 }).issues).toHaveLength(1);
