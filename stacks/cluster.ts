@@ -50,7 +50,8 @@ export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[
       made[name] = [
         new ManifestGroup(name, {
           ...{ manifests: manifests[name], late: foundation?.late, provider, after: [...underneath, ...needed] },
-          ...(release ? {} : { protect: holdsData }),
+          // On AWS what holds data is AWS's own; protecting objects in the cluster would keep its nodes, which cost far more.
+          ...(release || target.kind === "aws" ? {} : { protect: holdsData }),
         }),
       ];
     };

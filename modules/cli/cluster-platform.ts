@@ -42,9 +42,15 @@ export async function openClusterEngine(
 /** Plans as files or recipes; none for those that the platform was made for before. */
 export async function plansFor(engine: ClusterEngine, files: readonly string[]): Promise<Plan[]> {
   const { target } = engine;
-  if (files.length === 0) {
-    const before = await engine.plans();
-    if (before.length > 0) return before;
+  const plans =
+    files.length === 0
+      ? await engine.plans()
+      : await Promise.all(
+          files.map((file) =>
+            file.endsWith(".json") ? readReviewedPlan(file) : makePlan(file, target).then(({ plan }) => plan),
+          ),
+        );
+  if (plans.length === 0)
     throw new UserError({
       ...{ code: "platform-without-plans", path: target.name },
       asked: "a platform is to be stood up",
@@ -52,12 +58,6 @@ export async function plansFor(engine: ClusterEngine, files: readonly string[]):
       allowed: "plan files (uplift plan --out) or recipes; later the same ones are used again",
       todo: `uplift up recipes/github-sft-rl.ts --target ${target.name}`,
     });
-  }
-  const plans = await Promise.all(
-    files.map((file) =>
-      file.endsWith(".json") ? readReviewedPlan(file) : makePlan(file, target).then(({ plan }) => plan),
-    ),
-  );
   const here = digestJson(planned(target));
   const others = plans.flatMap((plan, index) =>
     digestJson(plan.target) === here ? [] : [{ plan, file: files[index] }],

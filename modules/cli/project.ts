@@ -44,7 +44,7 @@ async function targetNames(): Promise<string[]> {
   return files.map((file) => file.replace(/\.ts$/, "")).sort();
 }
 
-/** The same, where a command needs a platform that can be brought up: only a local one can. */
+/** The same, where a command needs a platform that runs are submitted to: only a local one takes them. */
 export async function loadLocalTarget(nameOrPath: string): Promise<LocalTarget> {
   const target = await loadTarget(nameOrPath);
   if (target.kind === "local") return target;
@@ -52,9 +52,9 @@ export async function loadLocalTarget(nameOrPath: string): Promise<LocalTarget> 
     code: "target-not-local",
     path: nameOrPath,
     asked: `a platform on the ${target.kind} target ${target.name}`,
-    found: "Uplift plans and reviews for clusters; it does not yet stand them up or run on them",
-    allowed: "plan, diff and explain for any target; everything else for a local one",
-    todo: `uplift plan RECIPE --target ${target.name} --out FOLDER writes every file of the run`,
+    found: "Uplift stands clusters up and serves on them; it does not yet submit runs to their Slurm",
+    allowed: "plan, diff, preflight, up, preview, destroy, serve and endpoints for any target; runs on a local one",
+    todo: `uplift plan RECIPE --target ${target.name} --out FOLDER writes every file of the run, its sbatch scripts too`,
   });
 }
 

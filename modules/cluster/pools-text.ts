@@ -27,7 +27,9 @@ export function renderPlatform({ pools, before, price, fixed }: PlatformReview):
     ...gpu.flatMap((pool) => gpuLines(pool, price(pool))),
     ...(pools.serving
       ? []
-      : ["serving     on the training nodes, which Slurm and model servers then share by waiting"]),
+      : [
+          "serving     on training nodes that no Slurm worker holds: keep more nodes than workers, or set platform.nodes.serving",
+        ]),
     ...[pools.sandboxes, pools.platform].flatMap(cpuLines),
     "",
     ...moneyLines(gpu, price, fixed),

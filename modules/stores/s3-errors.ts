@@ -41,11 +41,12 @@ export function s3Error(error: unknown, context: S3Context): unknown {
   const { status, code } = facts(error);
   const { bucket, region, key } = context;
   const where = context.endpoint ?? `AWS ${region}`;
-  const issue = { path: `s3://${bucket}/${key}`, asked: `bucket ${bucket} at ${where} was to be used` };
+  const path = `s3://${bucket}/${key}`;
+  const asked = `bucket ${bucket} at ${where} was to be used`;
   if (error.name === "NoSuchBucket" || OTHER_REGION.has(error.name)) {
     const absent = error.name === "NoSuchBucket";
     return new UserError({
-      ...{ ...issue, code: "object-bucket-missing" },
+      ...{ code: "object-bucket-missing", path, asked },
       found: absent ? "there is no such bucket" : `it lies in another region (${error.message})`,
       allowed: "the buckets that the target's stack made or names",
       todo: "uplift up makes the buckets of an AWS target; of any other, make the bucket or correct storage.objects",
@@ -53,7 +54,7 @@ export function s3Error(error: unknown, context: S3Context): unknown {
   }
   if (DENIED.has(error.name) || status === 401 || status === 403) {
     return new UserError({
-      ...{ ...issue, code: "object-access-denied" },
+      ...{ code: "object-access-denied", path, asked },
       found: `${error.name}: ${error.message}`,
       allowed: "credentials that may list the bucket and read and write its objects",
       todo: "check the access keys (kind kubernetes) or the role of the service account (AWS) and their policy",
@@ -61,7 +62,7 @@ export function s3Error(error: unknown, context: S3Context): unknown {
   }
   if (NETWORK.has(code) || OUTAGE.has(error.name) || (status !== undefined && status >= 500)) {
     return new UserError({
-      ...{ ...issue, code: "object-store-unreachable" },
+      ...{ code: "object-store-unreachable", path, asked },
       found: `${error.name}${code === "" ? "" : ` ${code}`}: ${error.message}`,
       allowed: "an S3 API that answers",
       todo: "try again; if it lasts, check the endpoint, DNS and network policies. Nothing was half stored",

@@ -190,11 +190,11 @@ describe("the program", () => {
     for (const { inputs: bucket } of of(all, "aws:s3/bucket:Bucket")) expect(bucket.forceDestroy).toBe(false);
   });
 
-  test("nothing is protected, and databases leave a last snapshot, once the data is let go", async () => {
+  test("nothing is protected, and nothing of the data is left, once it is let go", async () => {
     const { resources } = await foundation({ release: true });
     expect(resources.filter(({ options }) => options.protect || options.retainOnDelete)).toEqual([]);
     for (const { inputs: instance } of of(resources, "aws:rds/instance:Instance")) {
-      expect(instance).toMatchObject({ deletionProtection: false, skipFinalSnapshot: false });
+      expect(instance).toMatchObject({ deletionProtection: false, skipFinalSnapshot: true });
     }
   });
 

@@ -93,7 +93,7 @@ describe("what cannot fit", () => {
       ...{ code: "node-memory-exceeded", path: "target.slurm.sharedMemoryGib" },
       todo: "set sharedMemoryGib to 1706 or less",
     });
-    expect(choose({ sharedMemoryGib: 1720 }).issues).toEqual([]);
-    expect(choose({ sharedMemoryGib: 1721 }).issues).toHaveLength(1);
+    expect(choose({ sharedMemoryGib: 1706 }).issues).toEqual([]);
+    expect(choose({ sharedMemoryGib: 1707 }).issues).toHaveLength(1);
   });
 });

@@ -55,10 +55,13 @@ export class Databases extends pulumi.ComponentResource {
       ...{ storageType: "gp3", storageEncrypted: true, kmsKeyId: args.keyArn, multiAz: args.multiZone },
       ...{ backupRetentionPeriod: args.backupDays, backupWindow: "02:00-02:30", copyTagsToSnapshot: true },
       // What is restored after a mistake must not go with it.
-      ...{ deleteAutomatedBackups: !args.kept, deletionProtection: args.kept, skipFinalSnapshot: false },
+      ...{ deleteAutomatedBackups: !args.kept, deletionProtection: args.kept },
+      // Deleted on purpose, it leaves none: its key goes too, and the next one of this name could not be made.
+      skipFinalSnapshot: !args.kept,
       ...{ autoMinorVersionUpgrade: true, maintenanceWindow: "sun:03:00-sun:04:00" },
       ...{ monitoringInterval: 60, monitoringRoleArn: monitoring.arn, caCertIdentifier: "rds-ca-rsa2048-g1" },
     };
+    const last = (name: string) => (args.kept ? { finalSnapshotIdentifier: `${name}-final` } : {});
     const after = { ...kept, dependsOn: monitoring.permissions };
 
     const postgres = new aws.rds.ParameterGroup(
@@ -70,7 +73,7 @@ export class Databases extends pulumi.ComponentResource {
       "leaderboard",
       {
         ...common,
-        ...{ identifier: args.names.leaderboard, finalSnapshotIdentifier: `${args.names.leaderboard}-final` },
+        ...{ identifier: args.names.leaderboard, ...last(args.names.leaderboard) },
         // The major version: minor ones are RDS's to raise, and a number here would then ask for the old one back.
         ...{ engine: "postgres", engineVersion: "17", parameterGroupName: postgres.name, port: 5432 },
         ...{ instanceClass: args.instanceClass, allocatedStorage: args.gib, maxAllocatedStorage: args.gib * 4 },
@@ -101,7 +104,7 @@ export class Databases extends pulumi.ComponentResource {
       "accounting",
       {
         ...common,
-        ...{ identifier: args.names.accounting, finalSnapshotIdentifier: `${args.names.accounting}-final` },
+        ...{ identifier: args.names.accounting, ...last(args.names.accounting) },
         ...{ engine: "mariadb", engineVersion: "11.8", parameterGroupName: mariadb.name, port: 3306 },
         ...{
           instanceClass: ACCOUNTING_CLASS,
