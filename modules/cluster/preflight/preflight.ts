@@ -9,7 +9,7 @@ import type { ClusterTarget } from "../../../schemas/target.ts";
 import { awsIssues } from "../aws/check.ts";
 import type { AwsTarget } from "../aws/target.ts";
 import { platformOf, platformTarget, poolsOf } from "../pools.ts";
-import { accountCheck, budgetCheck, targetCheck } from "./aws/account.ts";
+import { accountCheck, apiAccessCheck, budgetCheck, targetCheck } from "./aws/account.ts";
 import { amiChecks } from "./aws/amis.ts";
 import type { AwsApi } from "./aws/api.ts";
 import { bucketChecks } from "./aws/buckets.ts";
@@ -146,6 +146,7 @@ function awsChecks(target: AwsTarget, plans: readonly Plan[], { api, names }: Aw
     ...(plans.length > 0 ? [budgetCheck(plans, target.platform.budget.monthlyDollars)] : []),
     targetCheck(target, awsIssues(target, pools)),
     accountCheck(api, target.platform.accountId),
+    apiAccessCheck(target.platform.apiCidrs),
     ...zoneChecks(api, target),
     ...reservationChecks(api, target, pools, plans, now),
     ...vcpuQuotaChecks(api, target, pools),

@@ -44,6 +44,20 @@ export function accountCheck(api: Pick<AwsApi, "callerIdentity">, accountId: str
   };
 }
 
+/** `up` speaks to the Kubernetes API after AWS's part, from where it runs. */
+export function apiAccessCheck(apiCidrs: readonly string[]): Check {
+  return {
+    ...{ area: "aws", name: "api-access", subject: "the Kubernetes API" },
+    run: async () =>
+      apiCidrs.length > 0
+        ? ok({ found: `open to ${apiCidrs.join(", ")}`, wanted: "reachable from where `up` runs" })
+        : warning({
+            ...{ found: "closed to the internet", wanted: "reachable from where `up` runs" },
+            todo: "run `up` inside the VPC or through a VPN to it, or write your address into platform.apiCidrs",
+          }),
+  };
+}
+
 /** What the plans are expected to cost against a month's budget; the platform's own nodes and storage come on top. */
 export function budgetCheck(plans: readonly Plan[], monthlyDollars: number): Check {
   return {

@@ -2,7 +2,7 @@ import type { AddonInfo, Cluster, ClusterVersionInformation } from "@aws-sdk/cli
 import { describe, expect, it } from "vitest";
 import { EKS_ADDONS } from "../../../../schemas/pins.ts";
 import { aws, findings, githubRl, poolsFor } from "../fixture.ts";
-import { accountCheck, budgetCheck } from "./account.ts";
+import { accountCheck, apiAccessCheck, budgetCheck } from "./account.ts";
 import { bucketChecks } from "./buckets.ts";
 import { addonChecks, eksUpgradeCheck, eksVersionCheck } from "./eks.ts";
 import { cannotCall } from "./failures.ts";
@@ -18,6 +18,15 @@ describe("the account", () => {
       /^error .* of account 123456789012 \| account 210/,
     );
     expect((await findings(accountCheck(api, "111122223333")))[0]).toMatch(/^error .* the account of examples/);
+  });
+});
+
+describe("the Kubernetes API", () => {
+  it("has to be reachable from where up runs, which a target that opens it to nobody is warned of", async () => {
+    expect(await findings(apiAccessCheck(["203.0.113.0/24"]))).toEqual([
+      "ok the Kubernetes API: open to 203.0.113.0/24",
+    ]);
+    expect((await findings(apiAccessCheck([])))[0]).toMatch(/^warning .* closed to the internet .* platform.apiCidrs/);
   });
 });
 
