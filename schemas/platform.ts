@@ -48,9 +48,13 @@ export const WebLogin = z.discriminatedUnion("kind", [
 ]);
 export type WebLogin = z.infer<typeof WebLogin>;
 
+/** Ingress class of the AWS load balancer controller, which an AWS platform installs by itself for it. */
+export const ALB = "alb";
+
 /** The dashboard's public name; without it the service is reached through a port-forward only. */
 export const Web = z.strictObject({
   host: z.string().regex(/^[a-z0-9.-]+\.[a-z]+$/, "a host name such as uplift.example.org"),
+  /** On AWS "alb" (with tls of kind "acm"), or the class of a controller that you have installed in the cluster. */
   ingressClass: z.string(),
   /** Namespace of the ingress controller's pods: only they reach the service. Default: any address, as for controllers on the node's own network. */
   ingressNamespace: Name.optional(),
@@ -116,7 +120,8 @@ const common = {
   sandboxes: z
     .strictObject({
       minNodes: z.number().int().nonnegative().default(1),
-      maxNodes: Count.default(8),
+      /** Default 10: of the default instance as many as one of the shipped recipes wants, which run 128 sandboxes at once. */
+      maxNodes: Count.default(10),
       /** RuntimeClass that puts a kernel between a sandbox and its node; the sandboxes are refused without one. */
       runtimeClass: z.enum(["gvisor", "kata"]).default("gvisor"),
       /** Of one sandbox. */
@@ -239,3 +244,19 @@ export const AwsPlatform = z.strictObject({
   ...common,
 });
 export type AwsPlatform = z.infer<typeof AwsPlatform>;
+
+/** Every secret that a platform takes from elsewhere, each with its field. */
+export function secretSources(platform: AwsPlatform | KubernetesPlatform): { field: string; source: SecretSource }[] {
+  const jobs = Object.entries(platform.jobSecrets).map(([name, source]) => ({ field: `jobSecrets.${name}`, source }));
+  const { login } = platform.web ?? {};
+  const web = login?.kind === "oidc" ? [{ field: "web.login.clientSecret", source: login.clientSecret }] : [];
+  if (!("storage" in platform)) return [...jobs, ...web];
+  const { storage, database } = platform;
+  return [
+    { field: "storage.objects.accessKeyId", source: storage.objects.accessKeyId },
+    { field: "storage.objects.secretAccessKey", source: storage.objects.secretAccessKey },
+    ...(database.kind === "url" ? [{ field: "database.url", source: database.url }] : []),
+    ...jobs,
+    ...web,
+  ];
+}

@@ -12,9 +12,17 @@ import { ClusterStackOutputs } from "../schemas/stack.ts";
 import type { ClusterTarget } from "../schemas/target.ts";
 import { clusterStack } from "./cluster.ts";
 import { clusterServingStack } from "./cluster-serving.ts";
-import { keptData, releaseData } from "./kept-data.ts";
+import { keptData, releaseData, urnsOf } from "./kept-data.ts";
 import { keepPlans, keptPlans } from "./kept-plans.ts";
-import { type EngineContext, plain, type StackResult, StackRunner, selectStack, writeWhole } from "./stack-runner.ts";
+import {
+  type EngineContext,
+  type Preview,
+  plain,
+  type StackResult,
+  StackRunner,
+  selectStack,
+  writeWhole,
+} from "./stack-runner.ts";
 
 /** What `destroy` left on purpose: data stores and what they lie in. */
 export interface Destroyed extends StackResult<null> {
@@ -58,7 +66,7 @@ export class ClusterEngine extends StackRunner {
   }
 
   /** What `platformUp` would do. */
-  platformPreview(plans: readonly Plan[]): Promise<StackResult<null>> {
+  platformPreview(plans: readonly Plan[]): Promise<Preview> {
     return this.preview(this.target.name, this.program(plans));
   }
 
@@ -66,11 +74,7 @@ export class ClusterEngine extends StackRunner {
   async platformDestroy({ deleteResults = false } = {}): Promise<Destroyed> {
     for (const { name } of await this.endpointSpecs()) await this.endpointDestroy(name);
     let kept: Destroyed["kept"] = [];
-    // AWS refuses to delete what it protects itself: the protection goes first, as a change of its own.
-    if (deleteResults && this.target.kind === "aws" && (await this.readOutputs()) !== null)
-      await this.change(this.target.name, { program: this.program(await this.plans(), true) }, (stack, collector) =>
-        this.upWith(stack, collector),
-      );
+    if (deleteResults && this.target.kind === "aws") await this.liftAwsProtection();
     const result = await this.change(
       this.target.name,
       { forget: deleteResults ? "always" : undefined },
@@ -82,6 +86,16 @@ export class ClusterEngine extends StackRunner {
       },
     );
     return { ...result, kept };
+  }
+
+  /** AWS itself refuses to delete a protected database and a bucket with objects: those alone are changed first. */
+  private async liftAwsProtection(): Promise<void> {
+    const program = this.program(await this.plans(), true);
+    await this.change(this.target.name, { program, forget: "when new" }, async (stack, { onEvent }) => {
+      const target = await urnsOf(stack, ["aws:rds/instance:Instance", "aws:s3/bucket:Bucket"]);
+      if (target.length > 0) await stack.up({ target, onEvent, signal: this.context.signal });
+      return null;
+    });
   }
 
   /** Outputs of the platform; null when it was never up, or is half made. */

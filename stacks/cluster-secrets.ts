@@ -7,7 +7,7 @@ import * as pulumi from "@pulumi/pulumi";
 import { RandomSecret, SecretObject } from "../modules/cluster/apply/component.ts";
 import { type Issue, UserError } from "../schemas/error.ts";
 import { NAMESPACES } from "../schemas/manifest.ts";
-import type { SecretSource } from "../schemas/platform.ts";
+import { type SecretSource, secretSources } from "../schemas/platform.ts";
 import type { PlatformTarget } from "../schemas/target.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -125,12 +125,12 @@ export class ClusterSecrets extends pulumi.ComponentResource {
 
 /** Throws every secret that the target names by a variable which is not set. */
 export function requireSecrets(target: PlatformTarget, environment: Environment): void {
-  const missing = secretSources(target).flatMap(({ path, source }): Issue[] =>
+  const missing = secretSources(target.platform).flatMap(({ field, source }): Issue[] =>
     source.kind === "existing" || environment[source.variable]
       ? []
       : [
           {
-            ...{ code: "secret-missing", path: `${target.name}: platform.${path}` },
+            ...{ code: "secret-missing", path: `${target.name}: platform.${field}` },
             asked: `the secret that the variable ${source.variable} holds`,
             found: "it is not set",
             allowed: "a variable with a value, or a Secret that is there already (kind: existing)",
@@ -139,23 +139,4 @@ export function requireSecrets(target: PlatformTarget, environment: Environment)
         ],
   );
   if (missing.length > 0) throw new UserError(missing);
-}
-
-/** Every secret that a target takes from elsewhere. */
-export function secretSources(target: PlatformTarget): { path: string; source: SecretSource }[] {
-  const { web, jobSecrets } = target.platform;
-  const own = target.kind === "kubernetes" ? target.platform : null;
-  const storage = own?.storage.objects;
-  const url = own?.database.kind === "url" ? own.database.url : null;
-  return [
-    ...(web?.login.kind === "oidc" ? [{ path: "web.login.clientSecret", source: web.login.clientSecret }] : []),
-    ...(storage
-      ? [
-          { path: "storage.objects.accessKeyId", source: storage.accessKeyId },
-          { path: "storage.objects.secretAccessKey", source: storage.secretAccessKey },
-        ]
-      : []),
-    ...(url ? [{ path: "database.url", source: url }] : []),
-    ...Object.entries(jobSecrets).map(([variable, source]) => ({ path: `jobSecrets.${variable}`, source })),
-  ];
 }

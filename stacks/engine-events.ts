@@ -19,6 +19,8 @@ export type Changes = { create: number; update: number; delete: number; replace:
 /** Collects one operation's events. */
 export class EventCollector {
   readonly changes: Changes = { create: 0, update: 0, delete: 0, replace: 0, same: 0 };
+  /** What would be, or was, deleted or replaced: "NodeSet slurm/training". */
+  readonly taken = new Set<string>();
   private readonly errors: string[] = [];
   private readonly progress: (event: StackProgress) => void;
 
@@ -53,6 +55,7 @@ export class EventCollector {
     if (step === undefined || step.type.startsWith("pulumi:")) return;
     const name = step.urn.split("::").at(-1) ?? step.urn;
     const type = step.type.split(":").at(-1) ?? step.type;
+    if (/^(delete|replace|create-replacement|delete-replaced)$/.test(step.op)) this.taken.add(`${type} ${name}`);
     this.progress({ kind: "resource", name, type, operation: step.op, state });
   }
 }

@@ -24,6 +24,12 @@ export async function keptData(stack: Stack): Promise<{ type: string; name: stri
     .map(({ type, urn }) => ({ type, name: urn.split("::").at(-1) ?? urn }));
 }
 
+/** URNs of a stack's resources of these types. */
+export async function urnsOf(stack: Stack, types: readonly string[]): Promise<string[]> {
+  const { deployment } = Exported.parse(await stack.exportStack());
+  return (deployment.resources ?? []).filter(({ type }) => types.includes(type)).map(({ urn }) => urn);
+}
+
 /** Takes the protection off everything, so that `destroy` deletes it. */
 export async function releaseData(stack: Stack): Promise<void> {
   const { version, deployment } = Exported.parse(await stack.exportStack());

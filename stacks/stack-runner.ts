@@ -42,6 +42,9 @@ export type EngineContext = {
 /** What an operation did, or would do. */
 export type StackResult<Outputs> = { changes: Changes; outputs: Outputs; durationSeconds: number };
 
+/** What an operation would do, with the names of what it would delete or replace. */
+export type Preview = StackResult<null> & { taken: string[] };
+
 /** Operations on the stacks of one home. */
 export class StackRunner {
   readonly context: EngineContext;
@@ -66,11 +69,14 @@ export class StackRunner {
   }
 
   /** What a program would do to a stack. */
-  preview(name: string, program: PulumiFn): Promise<StackResult<null>> {
-    return this.change(name, { program, forget: "when new" }, async (stack, { onEvent }) => {
-      await stack.preview({ refresh: true, onEvent, signal: this.context.signal });
+  async preview(name: string, program: PulumiFn): Promise<Preview> {
+    let taken: string[] = [];
+    const result = await this.change(name, { program, forget: "when new" }, async (stack, collector) => {
+      await stack.preview({ refresh: true, onEvent: collector.onEvent, signal: this.context.signal });
+      taken = [...collector.taken].sort();
       return null;
     });
+    return { ...result, taken };
   }
 
   protected destroy(name: string, deleteResults: boolean): Promise<StackResult<null>> {

@@ -186,9 +186,31 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
     ]) {
       const { stderr } = await upliftMayFail(...args);
       expect(stderr).toContain("[work-under-way]");
-      expect(stderr).toContain("it cannot be told whether anything runs: Slurm's REST API");
+      expect(stderr).toContain(
+        "it cannot be told whether anything runs: slurmctld (pod slurm-controller-0) cannot be asked",
+      );
     }
     expect((await read(`${nodeSets}/training`)).spec).toMatchObject({ replicas: 8 });
+  });
+
+  it("keeps its data when it is destroyed, and finds it when it is up again, with the same passwords", async () => {
+    const claim = "/api/v1/namespaces/uplift/persistentvolumeclaims/postgres";
+    const password = "/api/v1/namespaces/uplift/secrets/database";
+    const before = [(await read(claim)).metadata, (await read(password)).data] as unknown as {
+      uid?: string;
+      password?: string;
+    }[];
+    const said = await uplift("destroy", "--force", "--yes", "--keep-results");
+    expect(said).toContain("Kept, and still paid for");
+    expect((await api.request("GET", `${nodeSets}/training`)).status).toBe(404);
+    expect((await api.request("GET", "/apis/apps/v1/namespaces/uplift/deployments/controller")).status).toBe(404);
+    await up(github);
+    const after = [(await read(claim)).metadata, (await read(password)).data] as unknown as {
+      uid?: string;
+      password?: string;
+    }[];
+    expect(after[0]?.uid).toBe(before[0]?.uid);
+    expect(after[1]?.password).toBe(before[1]?.password);
   });
 
   it("is gone with --delete-results, and leaves nothing of ours", async () => {

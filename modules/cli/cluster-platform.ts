@@ -4,7 +4,7 @@
  */
 import { resolve } from "node:path";
 import { confirm, isCancel } from "@clack/prompts";
-import { digestJson } from "../../schemas/digest.ts";
+import { digestJson, shortDigest } from "../../schemas/digest.ts";
 import { UserError } from "../../schemas/error.ts";
 import type { Plan } from "../../schemas/plan.ts";
 import type { Pools } from "../../schemas/pool.ts";
@@ -50,6 +50,7 @@ export async function plansFor(engine: ClusterEngine, files: readonly string[]):
             file.endsWith(".json") ? readReviewedPlan(file) : makePlan(file, target).then(({ plan }) => plan),
           ),
         );
+  if (files.length === 0) await refuseStale(engine, plans);
   if (plans.length === 0)
     throw new UserError({
       ...{ code: "platform-without-plans", path: target.name },
@@ -83,6 +84,21 @@ export async function plansFor(engine: ClusterEngine, files: readonly string[]):
       todo: "leave one out, or give the recipe another name",
     });
   return plans;
+}
+
+/** The plans kept on this machine are those that the platform was made for, if anybody made it for others since. */
+async function refuseStale(engine: ClusterEngine, plans: readonly Plan[]): Promise<void> {
+  const made = (await engine.readOutputs())?.plans ?? [];
+  const kept = new Set(plans.map(({ digest }) => digest));
+  const missing = made.filter(({ digest }) => !kept.has(digest));
+  if (missing.length === 0 && (made.length === 0 || made.length === plans.length)) return;
+  throw new UserError({
+    ...{ code: "plans-stale", path: engine.target.name },
+    asked: "a platform for the plans it was made for",
+    found: `it was made for ${made.map(({ name, digest }) => `${name} ${shortDigest(digest)}`).join(", ")}, and this machine keeps ${plans.length === 0 ? "none" : plans.map(({ name, digest }) => `${name} ${shortDigest(digest)}`).join(", ")}`,
+    allowed: "plans named on the command line, or a machine that keeps the same ones",
+    todo: `name them: uplift up PLAN… --target ${engine.target.name}`,
+  });
 }
 
 /** The review in meaning and money of what `up` is about to make. */
@@ -123,10 +139,18 @@ export async function refuseWhileLive(engine: ClusterEngine, asked: string): Pro
   });
 }
 
-/** Throws where nodes would be taken away under live work. */
-export async function refuseShrinking(engine: ClusterEngine, pools: Pools, before: Pools | null): Promise<void> {
-  if (before !== null && shrinks(before, pools))
-    await refuseWhileLive(engine, "nodes are to be taken away or replaced");
+/** What live work stands on: Slurm's workers and their nodes, and what a node is made from. */
+const UNDER_WORK = /^(NodeSet|NodeGroup|LaunchTemplate|Controller|Deployment serving-)/;
+
+/** Throws where nodes, or what Slurm runs on, would be taken away or replaced under live work. */
+export async function refuseShrinking(
+  engine: ClusterEngine,
+  { pools, before, taken }: { pools: Pools; before: Pools | null; taken: readonly string[] },
+): Promise<void> {
+  const replaced = taken.filter((name) => UNDER_WORK.test(name));
+  if (before === null || (replaced.length === 0 && !shrinks(before, pools))) return;
+  const what = replaced.length > 0 ? `${replaced.join(", ")} to be replaced or deleted` : "fewer nodes";
+  await refuseWhileLive(engine, `an \`up\` with ${what}`);
 }
 
 /** Asks on a terminal; without one only --yes goes on. */

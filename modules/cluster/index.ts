@@ -5,7 +5,7 @@
  */
 export { codeDigest } from "./code-digest.ts";
 export { freePort } from "./free-port.ts";
-export { type LiveWork, liveWork, slurmToken } from "./live-work.ts";
+export { type LiveWork, liveWork } from "./live-work.ts";
 export { endProcesses, pidFilePath, stopNotedProcess } from "./local-process.ts";
 export { attemptsAtOnce, planLabel, platformOf, platformTarget, poolsOf } from "./pools.ts";
 export { type FixedCost, renderPlatform, shrinks } from "./pools-text.ts";

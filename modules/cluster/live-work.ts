@@ -1,13 +1,17 @@
 /**
  * Live work: a cluster → the jobs and endpoints that run on it now, or why that cannot be told. Asked before anything is
- * destroyed or made smaller. Speaks to Kubernetes, and through its service proxy to Slurm's REST API with a token made here.
+ * destroyed or made smaller. Speaks to Kubernetes only: Slurm is asked by `squeue` inside slurmctld's pod, whose way leads
+ * through the kubelet. Its REST API is closed to the API server by our own network policy.
  */
-import { createHmac } from "node:crypto";
-import { once } from "node:events";
-import http, { type IncomingMessage, type RequestOptions } from "node:http";
-import https from "node:https";
-import { text } from "node:stream/consumers";
-import { ApiException, AppsV1Api, CoreV1Api, CustomObjectsApi, type KubeConfig } from "@kubernetes/client-node";
+import { Writable } from "node:stream";
+import {
+  ApiException,
+  AppsV1Api,
+  CustomObjectsApi,
+  Exec,
+  type KubeConfig,
+  type V1Status,
+} from "@kubernetes/client-node";
 import { z } from "zod";
 import { NAMESPACES, OURS } from "../../schemas/manifest.ts";
 
@@ -20,31 +24,19 @@ export interface LiveWork {
   readonly unknown: string | null;
 }
 
-/** Oldest dialect of slurmrestd that the pinned Slurm speaks. */
-const SLURM_API = "v0.0.44";
-const TOKEN_SECONDS = 60;
+/** Longest that squeue may take. */
 const ANSWER_MS = 20_000;
-/** The user jobs are submitted as; slurmctld knows it (modules/cluster/slurm). */
-const USER = "uplift";
-const ENDED = new Set([
-  "COMPLETED",
-  "FAILED",
-  "CANCELLED",
-  "TIMEOUT",
-  "OUT_OF_MEMORY",
-  "NODE_FAIL",
-  "BOOT_FAIL",
-  "DEADLINE",
-]);
-
-const Jobs = z.object({
-  jobs: z.array(z.object({ job_id: z.number(), name: z.string(), job_state: z.array(z.string()) })),
-  errors: z.array(z.object({ error: z.string().optional(), description: z.string().optional() })).default([]),
-});
+/** Where squeue is: the pod that the operator makes of our Controller (modules/cluster/slurm). */
+const SLURMCTLD = { pod: "slurm-controller-0", container: "slurmctld" } as const;
+/** Id, name and state of every job that Slurm has not ended. */
+const SQUEUE = ["squeue", "--all", "--noheader", "--format=%i|%T|%j"];
 
 /** Looks at a cluster. */
-export async function liveWork(config: KubeConfig): Promise<LiveWork> {
-  const [jobs, endpoints] = await Promise.allSettled([slurmJobs(config), servedEndpoints(config)]);
+export async function liveWork(
+  config: KubeConfig,
+  run: (config: KubeConfig, command: string[]) => Promise<string> = runInSlurmctld,
+): Promise<LiveWork> {
+  const [jobs, endpoints] = await Promise.allSettled([slurmJobs(config, run), servedEndpoints(config)]);
   const why = [jobs, endpoints].flatMap((one) => (one.status === "rejected" ? [reasonOf(one.reason)] : []));
   return {
     jobs: jobs.status === "fulfilled" ? jobs.value : [],
@@ -65,66 +57,55 @@ async function servedEndpoints(config: KubeConfig): Promise<string[]> {
 }
 
 /** Jobs that Slurm has not ended. None where there is no Slurm of ours. */
-async function slurmJobs(config: KubeConfig): Promise<string[]> {
+async function slurmJobs(
+  config: KubeConfig,
+  run: (config: KubeConfig, command: string[]) => Promise<string>,
+): Promise<string[]> {
   const api = config.makeApiClient(CustomObjectsApi);
-  const of = { group: "slinky.slurm.net", version: "v1beta1", namespace: NAMESPACES.slurm, plural: "restapis" };
+  const of = { group: "slinky.slurm.net", version: "v1beta1", namespace: NAMESPACES.slurm, plural: "controllers" };
   const found: unknown = await api.listNamespacedCustomObject(of).catch((error: unknown) => {
     // Without Slinky's kinds no Slurm of ours was ever made.
     if (error instanceof ApiException && error.code === 404) return { items: [] };
     throw error;
   });
-  const restApi = z.object({ items: z.array(z.object({ metadata: z.object({ name: z.string() }) })) }).parse(found)
-    .items[0];
-  if (restApi === undefined) return [];
-  const core = config.makeApiClient(CoreV1Api);
-  const secret = await core.readNamespacedSecret({ namespace: NAMESPACES.slurm, name: "slurm-auth-jwt" });
-  const key = Buffer.from(secret.data?.["jwt.key"] ?? "", "base64");
-  const answer = await throughProxy(config, `${restApi.metadata.name}-restapi:6820`, `slurm/${SLURM_API}/jobs/`, {
-    "X-SLURM-USER-NAME": USER,
-    "X-SLURM-USER-TOKEN": slurmToken(key, USER, Math.floor(Date.now() / 1000)),
+  if (z.object({ items: z.array(z.unknown()) }).parse(found).items.length === 0) return [];
+  const lines = (await run(config, SQUEUE)).split("\n").filter((line) => line.trim() !== "");
+  return lines.map((line) => {
+    const [id, state, ...name] = line.trim().split("|");
+    return `${name.join("|")} (job ${id}, ${state})`;
   });
-  const { jobs, errors } = Jobs.parse(answer);
-  // slurmrestd answers 200 and says what went wrong in the body.
-  if (errors.length > 0) throw new Error(errors.map(({ error, description }) => error ?? description).join("; "));
-  return jobs
-    .filter(({ job_state }) => !job_state.some((state) => ENDED.has(state)))
-    .map(({ job_id, name, job_state }) => `${name} (job ${job_id}, ${job_state.join(" ")})`);
 }
 
-/** GET on a Service through the API server, which needs no port-forward. The client's own call escapes the path's slashes. */
-async function throughProxy(
-  config: KubeConfig,
-  service: string,
-  path: string,
-  headers: Record<string, string>,
-): Promise<unknown> {
-  const place = `/api/v1/namespaces/${NAMESPACES.slurm}/services/${service}/proxy/${path}`;
-  const url = new URL(`${config.getCurrentCluster()?.server}${place}`);
-  const options: RequestOptions = { headers, timeout: ANSWER_MS };
-  await config.applyToHTTPSOptions(options);
-  const request = (url.protocol === "http:" ? http : https).request(url, options);
-  request.once("timeout", () => request.destroy(new Error(`${service} did not answer within ${ANSWER_MS / 1000} s`)));
-  request.end();
-  const [response] = (await once(request, "response")) as [IncomingMessage];
-  const body = await text(response);
-  if (response.statusCode === 200) return JSON.parse(body);
-  throw new Error(
-    response.statusCode === 503 ? "Slurm's REST API does not run" : `Slurm's REST API answered ${response.statusCode}`,
-  );
-}
-
-/** A token for slurmrestd: HS256 over the raw key, `sun` the user. */
-export function slurmToken(key: Buffer, user: string, nowSeconds: number): string {
-  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
-  const claims = { sun: user, iat: nowSeconds, exp: nowSeconds + TOKEN_SECONDS };
-  const signed = `${encode({ alg: "HS256", typ: "JWT" })}.${encode(claims)}`;
-  return `${signed}.${createHmac("sha256", key).update(signed).digest("base64url")}`;
+/** A command's output in slurmctld's pod. */
+async function runInSlurmctld(config: KubeConfig, command: string[]): Promise<string> {
+  const { pod, container } = SLURMCTLD;
+  const texts = { out: "", error: "" };
+  const into = (key: keyof typeof texts) =>
+    new Writable({
+      write(chunk, _encoding, done) {
+        texts[key] += chunk;
+        done();
+      },
+    });
+  const ended = new Promise<V1Status>((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`${pod} did not answer within ${ANSWER_MS / 1000} s`)), ANSWER_MS);
+    new Exec(config)
+      .exec(NAMESPACES.slurm, pod, container, command, into("out"), into("error"), null, false, (status) => {
+        clearTimeout(timer);
+        resolve(status);
+      })
+      .catch((error: unknown) => {
+        clearTimeout(timer);
+        reject(new Error(`slurmctld (pod ${pod}) cannot be asked: ${reasonOf(error)}`));
+      });
+  });
+  const { status, message } = await ended;
+  if (status !== "Success") throw new Error(`squeue in ${pod} failed: ${texts.error.trim() || message}`);
+  return texts.out;
 }
 
 function reasonOf(error: unknown): string {
-  return error instanceof ApiException
-    ? `Kubernetes answered ${error.code}`
-    : error instanceof Error
-      ? error.message
-      : String(error);
+  if (error instanceof ApiException) return `Kubernetes answered ${error.code}`;
+  // A WebSocket that was refused gives an event, not an Error.
+  return z.looseObject({ message: z.string() }).safeParse(error).data?.message ?? String(error);
 }

@@ -92,10 +92,10 @@ async function upCluster(target: ClusterTarget, files: readonly string[], option
   const { text, pools, before } = await reviewPlatform(engine, plans);
   if (!json) print(`${text}\n`);
   if (!skipPreflight) await requirePreflight(target, plans, { json });
-  if (!force) await refuseShrinking(engine, pools, before);
   if (!json) print("What Pulumi would do:");
   const preview = await engine.platformPreview(plans);
   if (!json) print(`  ${summary(preview.changes)}`);
+  if (!force) await refuseShrinking(engine, { pools, before, taken: preview.taken });
   const { create, update, replace, delete: gone } = preview.changes;
   if (create + update + replace + gone > 0) await agreed(`Make this of ${target.name}?`, options);
   const result = await engine.platformUp(plans);

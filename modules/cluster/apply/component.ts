@@ -10,9 +10,13 @@ const PROVIDER_VERSION = "4.34.2";
 
 /**
  * Kinds by turn: a database is there before the migration, the migration is done before what uses the schema, and all
- * others come first. Of two kinds in one turn neither waits for the other.
+ * others come first. Slinky's webhook refuses a Controller whose ConfigMaps or accounting are not there yet, and workers want
+ * their Controller. Of two kinds in one turn neither waits for the other.
  */
-const TURNS: Readonly<Record<string, number>> = { StatefulSet: 1, Job: 2, Deployment: 3, CronJob: 3, Ingress: 3 };
+const TURNS: Readonly<Record<string, number>> = {
+  ...{ StatefulSet: 1, Job: 2, Deployment: 3, CronJob: 3, Ingress: 3 },
+  ...{ Accounting: 2, Controller: 3, RestApi: 4, LoginSet: 4, NodeSet: 4, Token: 4 },
+};
 const FIRST = 0;
 
 export interface ManifestGroupArgs {

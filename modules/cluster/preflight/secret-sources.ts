@@ -4,30 +4,9 @@
  */
 import { NAMESPACES } from "../../../schemas/manifest.ts";
 import type { Plan } from "../../../schemas/plan.ts";
-import type { AwsPlatform, KubernetesPlatform, SecretSource } from "../../../schemas/platform.ts";
+import { type AwsPlatform, type KubernetesPlatform, secretSources } from "../../../schemas/platform.ts";
 import { CannotCheck, type Check, error, ok } from "./check.ts";
 import { type KubernetesApi, METADATA_ONLY } from "./kubernetes/api.ts";
-
-interface Named {
-  readonly field: string;
-  readonly source: SecretSource;
-}
-
-/** Secrets a platform names, each with its field. */
-function sourcesOf(platform: AwsPlatform | KubernetesPlatform): Named[] {
-  const jobs = Object.entries(platform.jobSecrets).map(([name, source]) => ({ field: `jobSecrets.${name}`, source }));
-  const { login } = platform.web ?? {};
-  const web = login?.kind === "oidc" ? [{ field: "web.login.clientSecret", source: login.clientSecret }] : [];
-  if (!("storage" in platform)) return [...jobs, ...web];
-  const { storage, database } = platform;
-  return [
-    { field: "storage.objects.accessKeyId", source: storage.objects.accessKeyId },
-    { field: "storage.objects.secretAccessKey", source: storage.objects.secretAccessKey },
-    ...(database.kind === "url" ? [{ field: "database.url", source: database.url }] : []),
-    ...jobs,
-    ...web,
-  ];
-}
 
 /** One check a secret, and one for those the plans' jobs need and nothing gives. */
 export function secretChecks(
@@ -36,7 +15,7 @@ export function secretChecks(
   hasVariable: (name: string) => boolean,
   cluster: Pick<KubernetesApi, "get">,
 ): Check[] {
-  const each = sourcesOf(platform).map(({ field, source }): Check => {
+  const each = secretSources(platform).map(({ field, source }): Check => {
     const subject = `platform.${field}`;
     return {
       ...{ area: "secrets", name: "secret", subject },
