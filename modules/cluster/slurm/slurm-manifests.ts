@@ -1,7 +1,7 @@
 /**
  * Slurm's manifests: a target and its pools → every object of the namespace `slurm`, in the order in which they are made. Pure.
  * Before them: cert-manager, the operator's kinds and the operator (operator-charts.ts), the claim of the shared storage and the
- * Secrets that names.ts lists. Removed in the opposite order, the operator last: it takes the finalizers and webhooks away.
+ * Secrets that names.ts lists. Removed in the opposite order, the kinds last: all objects of a kind go with it.
  */
 import type { Manifest } from "../../../schemas/manifest.ts";
 import { accountingManifests } from "./accounting.ts";
