@@ -95,6 +95,68 @@ export function instanceRow(instance: InstanceName | Instance): Instance {
   return typeof instance === "string" ? INSTANCES[instance] : instance;
 }
 
+/** A kind of node without GPUs, as the sandboxes' and the platform's own are. */
+export interface CpuInstance {
+  readonly name: string;
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  /** What Kubernetes lets pods ask for. */
+  readonly allocatableMilliCpus: number;
+  readonly allocatableMemoryMib: number;
+  readonly maxPods: number;
+  /** List price of us-east-1, Linux, on demand, on CPU_PRICES_DATE. */
+  readonly dollarsPerHour: number;
+}
+
+/** Day of the CPU types' prices, which are those of Karpenter's generated table. */
+export const CPU_PRICES_DATE = "2026-01-19";
+
+/** A family's sizes have the same memory and price a vCPU. */
+const CPU_FAMILIES = {
+  m7i: { gibPerVcpu: 4, dollarsPerVcpu: 0.0504 },
+  m7a: { gibPerVcpu: 4, dollarsPerVcpu: 0.05796 },
+  c7i: { gibPerVcpu: 2, dollarsPerVcpu: 0.044625 },
+  r7i: { gibPerVcpu: 8, dollarsPerVcpu: 0.06615 },
+} as const;
+/** Pods by the addresses of their network interfaces, as the VPC CNI counts. */
+const CPU_SIZES = {
+  xlarge: { vcpus: 4, maxPods: 58 },
+  "2xlarge": { vcpus: 8, maxPods: 58 },
+  "4xlarge": { vcpus: 16, maxPods: 234 },
+  "8xlarge": { vcpus: 32, maxPods: 234 },
+  "12xlarge": { vcpus: 48, maxPods: 234 },
+  "16xlarge": { vcpus: 64, maxPods: 737 },
+} as const;
+
+/** CPU instance types whose size and price are known; a target may name others. */
+export const CPU_INSTANCES: Readonly<Record<string, CpuInstance>> = Object.fromEntries(
+  Object.entries(CPU_FAMILIES).flatMap(([family, { gibPerVcpu, dollarsPerVcpu }]) =>
+    Object.entries(CPU_SIZES).map(([size, { vcpus, maxPods }]): [string, CpuInstance] => {
+      const name = `${family}.${size}`;
+      const memoryMib = vcpus * gibPerVcpu * 1024;
+      // Amazon Linux 2023 keeps 80 milliCPUs of the first four and 2.5 of each other, 255 MiB and 11 a pod; below 100 MiB
+      // it evicts. The machine itself takes up to 7.5 % of the memory (Karpenter's assumption, and its documented sizes).
+      const allocatableMilliCpus = vcpus * 1000 - 80 - (vcpus - 4) * 2.5;
+      const allocatableMemoryMib = Math.floor(memoryMib * 0.925 - 255 - 11 * maxPods - 100);
+      const dollarsPerHour = Math.round(vcpus * dollarsPerVcpu * 1e6) / 1e6;
+      return [name, { name, vcpus, memoryMib, allocatableMilliCpus, allocatableMemoryMib, maxPods, dollarsPerHour }];
+    }),
+  ),
+);
+
+/** What EKS's own daemons and ours ask for on each CPU node: network, disks, identity, health, the sandboxes' runtime. */
+const DAEMONS = { milliCpus: 400, memoryMib: 1024, pods: 10 } as const;
+
+/** Pods of a size that one node holds. */
+export function podsPerNode(
+  node: CpuInstance,
+  pod: { readonly milliCpus: number; readonly memoryMib: number },
+): number {
+  const byCpu = (node.allocatableMilliCpus - DAEMONS.milliCpus) / pod.milliCpus;
+  const byMemory = (node.allocatableMemoryMib - DAEMONS.memoryMib) / pod.memoryMib;
+  return Math.max(0, Math.floor(Math.min(byCpu, byMemory, node.maxPods - DAEMONS.pods)));
+}
+
 /** For the other pods of a node: network, device plugins, GPU metrics, storage drivers, log sidecar. */
 const OTHERS_MIB = 8192;
 /** libfabric takes its buffers from huge pages of 2 MiB; AWS's EFA image sets 5128 of them aside. */

@@ -63,5 +63,23 @@ export const SHARED_CLAIM = "shared";
 /** User and group of runs and of Uplift's services, the same in every pod: who owns what lies on the shared storage. */
 export const UPLIFT_UID = 990;
 
+/** Rights of a container: none. Its pod or itself says the seccomp profile. */
+export const NO_RIGHTS = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ["ALL"] },
+};
+
+/** Prometheus in whichever namespace, by the label that its operator gives its pods: a peer of network policies. */
+export const PROMETHEUS_PEER = {
+  namespaceSelector: {},
+  podSelector: { matchLabels: { "app.kubernetes.io/name": "prometheus" } },
+};
+
+/** Annotation of an object that may take longer to be ready than the 10 minutes Pulumi waits by itself. */
+export function readyWithin(seconds: number): Record<string, string> {
+  return { "pulumi.com/timeoutSeconds": String(seconds) };
+}
+
 /** Annotation of a pod that has a container running as root, or with more rights than that: why it can't do without. */
 export const ROOT_BECAUSE = "uplift.dev/root-because";

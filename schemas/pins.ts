@@ -22,6 +22,7 @@ export const THIRD_PARTY_IMAGES = {
   oauth2Proxy: "quay.io/oauth2-proxy/oauth2-proxy:v7.12.0",
   /** Of Kubernetes' own minor version. */
   clusterAutoscaler: "registry.k8s.io/autoscaling/cluster-autoscaler:v1.34.1",
+  loadBalancerController: "public.ecr.aws/eks/aws-load-balancer-controller:v3.5.0",
 } as const;
 export type ThirdPartyImage = keyof typeof THIRD_PARTY_IMAGES;
 
@@ -30,6 +31,10 @@ export const CHARTS = {
   certManager: { chart: "oci://quay.io/jetstack/charts/cert-manager", version: "v1.20.3" },
   slurmOperator: { chart: "oci://ghcr.io/slinkyproject/charts/slurm-operator", version: "1.1.0" },
   slurmOperatorCrds: { chart: "oci://ghcr.io/slinkyproject/charts/slurm-operator-crds", version: "1.1.0" },
+  // Of a repository of the older kind: it is in no registry.
+  awsLoadBalancerController: {
+    ...{ repository: "https://aws.github.io/eks-charts", chart: "aws-load-balancer-controller", version: "3.5.0" },
+  },
 } as const;
 
 /** EKS add-ons, for Kubernetes 1.34. */

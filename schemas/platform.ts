@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { INSTANCES, Instance, type InstanceName } from "./instance.ts";
+import { NAMESPACES } from "./manifest.ts";
 import { THIRD_PARTY_IMAGES, type ThirdPartyImage } from "./pins.ts";
 import { Pricing } from "./pricing.ts";
 
@@ -168,6 +169,8 @@ export const KubernetesPlatform = z.strictObject({
     .strictObject({
       certManager: z.boolean().default(false),
       slurmOperator: z.boolean().default(false),
+      /** Where its pods are: they reach Slurm's REST API. */
+      slurmOperatorNamespace: Name.default(NAMESPACES.slurmOperator),
       gpuDevicePlugin: z.boolean().default(false),
       /** One owner of DCGM: say true where the GPU operator or another agent runs it. */
       dcgm: z.boolean().default(false),
@@ -180,8 +183,6 @@ export const KubernetesPlatform = z.strictObject({
   storage: z.strictObject({
     /** Mounted at storage.mountPath of the target: models, checkpoints, runs. Its files outlive the platform. */
     shared: SharedVolume,
-    /** Its size, for people to read: nothing enforces it. */
-    sharedGib: Count,
     /** Storage class of databases and Slurm's state (ReadWriteOnce). */
     blockClass: Name,
     /** S3 API for snapshots, checkpoints, traces, datasets. */
@@ -208,6 +209,11 @@ export type KubernetesPlatform = z.infer<typeof KubernetesPlatform>;
 export const AwsPlatform = z.strictObject({
   /** `up` and preflight refuse credentials of another account. */
   accountId: z.string().regex(/^\d{12}$/, "twelve digits"),
+  /** Families that may be used, such as ["p5en", "m7i"], where the account's owner bounds them. Default: any. */
+  instanceFamilies: z
+    .array(z.string().regex(/^[a-z][a-z0-9-]*$/))
+    .min(1)
+    .optional(),
   kubernetesVersion: z
     .string()
     .regex(/^1\.\d\d$/)

@@ -38,6 +38,14 @@ export const CpuPool = z.strictObject({
   minNodes: Count,
   maxNodes: Count,
   neededBy: z.array(PoolUse),
+  /** Sandboxes only: what the plans run at once, of which size, how many one node holds, and how many there may be at all. */
+  pods: z
+    .strictObject({
+      ...{ atOnce: Count, milliCpus: Count, memoryMib: Count, most: Count },
+      /** Null where the size of a node is not known. */
+      perNode: Count.nullable(),
+    })
+    .optional(),
 });
 export type CpuPool = z.infer<typeof CpuPool>;
 

@@ -7,6 +7,7 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { PulumiFn, Stack } from "@pulumi/pulumi/automation/index.js";
 import { ClusterEndpointSpec } from "../schemas/endpoint.ts";
+import { UserError } from "../schemas/error.ts";
 import type { Plan } from "../schemas/plan.ts";
 import { ClusterStackOutputs } from "../schemas/stack.ts";
 import type { ClusterTarget } from "../schemas/target.ts";
@@ -28,6 +29,9 @@ import {
 export interface Destroyed extends StackResult<null> {
   readonly kept: { readonly type: string; readonly name: string }[];
 }
+
+/** Longest that protection is lifted: RDS changes a database within minutes. */
+const LIFT_MS = 15 * 60_000;
 
 /** The caller's environment gives the values of secrets that a target names by variable. */
 export type ClusterContext = EngineContext & { environment: Readonly<Record<string, string | undefined>> };
@@ -72,6 +76,14 @@ export class ClusterEngine extends StackRunner {
 
   /** Ends endpoints, then the platform. Data stores stay, with what they lie in, unless they are to be deleted. */
   async platformDestroy({ deleteResults = false } = {}): Promise<Destroyed> {
+    if (!(await this.isKnown()))
+      throw new UserError({
+        ...{ code: "platform-unknown", path: this.target.name },
+        asked: "the platform is to be destroyed",
+        found: `${this.context.state?.url ?? this.context.home} has no state of it`,
+        allowed: "the machine, or the shared state (platform.stateUrl), from which it was made",
+        todo: "run this where it was made, or name its state in the target; if it was never made, there is nothing to do",
+      });
     for (const { name } of await this.endpointSpecs()) await this.endpointDestroy(name);
     let kept: Destroyed["kept"] = [];
     if (deleteResults && this.target.kind === "aws") await this.liftAwsProtection();
@@ -88,12 +100,22 @@ export class ClusterEngine extends StackRunner {
     return { ...result, kept };
   }
 
+  /** Whether this state has a stack of the target. */
+  private async isKnown(): Promise<boolean> {
+    return (await selectStack(this.target.name, await this.workspace())) !== null;
+  }
+
   /** AWS itself refuses to delete a protected database and a bucket with objects: those alone are changed first. */
   private async liftAwsProtection(): Promise<void> {
     const program = this.program(await this.plans(), true);
     await this.change(this.target.name, { program, forget: "when new" }, async (stack, { onEvent }) => {
       const target = await urnsOf(stack, ["aws:rds/instance:Instance", "aws:s3/bucket:Bucket"]);
-      if (target.length > 0) await stack.up({ target, onEvent, signal: this.context.signal });
+      // Of a stack that was never whole, values of what is not there would be waited for without end.
+      const signal = AbortSignal.any([
+        AbortSignal.timeout(LIFT_MS),
+        ...(this.context.signal ? [this.context.signal] : []),
+      ]);
+      if (target.length > 0) await stack.up({ target, onEvent, signal });
       return null;
     });
   }

@@ -24,10 +24,10 @@ export const PARTS = {
   "node-daemons": ["namespaces"],
   storage: ["namespaces"],
   slurm: ["secrets", "operators", "storage", "node-daemons"],
-  environments: ["namespaces"],
-  controller: ["secrets", "storage"],
+  environments: ["storage", "node-daemons"],
+  controller: ["secrets", "storage", "ingress"],
   observability: ["slurm", "environments", "controller"],
-} as const satisfies Record<string, readonly (string | "secrets" | "operators")[]>;
+} as const satisfies Record<string, readonly (string | "secrets" | "operators" | "ingress")[]>;
 export type PartName = keyof typeof PARTS;
 
 /** The objects of every part. */

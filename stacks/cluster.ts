@@ -6,13 +6,15 @@
 import { Release } from "@pulumi/kubernetes/helm/v3/release.js";
 import { Provider } from "@pulumi/kubernetes/provider.js";
 import type * as pulumi from "@pulumi/pulumi";
-import { ManifestGroup } from "../modules/cluster/apply/component.ts";
+import { ManifestGroup, withLate } from "../modules/cluster/apply/component.ts";
+import { checkAws } from "../modules/cluster/aws/check.ts";
 import { AwsFoundation } from "../modules/cluster/aws/component.ts";
+import { ingressCharts } from "../modules/cluster/aws/load-balancer.ts";
 import { platformTarget, poolsOf } from "../modules/cluster/index.ts";
-import { operatorCharts } from "../modules/cluster/slurm/index.ts";
+import { type ChartInstall, operatorCharts } from "../modules/cluster/slurm/index.ts";
 import { type Manifest, NAMESPACES, SHARED_CLAIM } from "../schemas/manifest.ts";
 import type { Plan } from "../schemas/plan.ts";
-import type { ClusterTarget, PlatformTarget } from "../schemas/target.ts";
+import type { ClusterTarget } from "../schemas/target.ts";
 import { clusterParts, PARTS, type PartName, servicesOf } from "./cluster-parts.ts";
 import { ClusterSecrets, databasePasswords, type Environment, requireSecrets } from "./cluster-secrets.ts";
 
@@ -25,12 +27,15 @@ export interface ClusterStackArgs {
   readonly release?: boolean;
 }
 
-/** The program of a target of nodes. A secret that is not set throws here, before Pulumi begins. */
+/** The program of a target of nodes. A mistake in the target, or a secret that is not set, throws here, before Pulumi begins. */
 export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[], args: ClusterStackArgs) {
   const target = platformTarget(clusterTarget);
   // To let data go nothing is made that holds a secret.
   if (!args.release) requireSecrets(target, args.environment);
   const pools = poolsOf(target, plans);
+  if (target.kind === "aws") checkAws(target, pools);
+  const manifests = clusterParts(target, pools);
+  const charts = { operators: operatorCharts({ target }), ingress: ingressCharts({ target }) };
   return async (): Promise<Record<string, unknown>> => {
     const release = args.release ?? false;
     const passwords = databasePasswords(!release);
@@ -38,23 +43,25 @@ export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[
       target.kind === "aws"
         ? new AwsFoundation(target.name, { target, pools, passwords, now: args.now, release })
         : null;
-    const underneath = foundation ? [foundation] : [];
+    // Not for the GPU nodes, which may be long in coming.
+    const underneath = foundation ? foundation.ready : [];
     const provider = new Provider(
       "kubernetes",
       target.kind === "aws" ? { kubeconfig: foundation?.kubeconfig } : { context: target.kubeContext },
-      { dependsOn: underneath },
+      { dependsOn: [...underneath] },
     );
-    const manifests = clusterParts(target, pools);
-    const made: Partial<Record<PartName | "secrets" | "operators", pulumi.Resource[]>> = {};
+    let namespaces: Readonly<Record<string, pulumi.Resource>> = {};
+    const made: Partial<Record<PartName | "secrets" | "operators" | "ingress", pulumi.Resource[]>> = {};
     const part = (name: PartName) => {
       const needed = PARTS[name].flatMap((before) => made[before] ?? []);
-      made[name] = [
-        new ManifestGroup(name, {
-          ...{ manifests: manifests[name], late: foundation?.late, provider, after: [...underneath, ...needed] },
-          // On AWS what holds data is AWS's own; protecting objects in the cluster would keep its nodes, which cost far more.
-          ...(release || target.kind === "aws" ? {} : { protect: holdsData }),
-        }),
-      ];
+      const group = new ManifestGroup(name, {
+        ...{ manifests: manifests[name], late: foundation?.late, provider, namespaces },
+        after: [...underneath, ...needed],
+        // On AWS what holds data is AWS's own; protecting objects in the cluster would keep its nodes, which cost far more.
+        ...(release || target.kind === "aws" ? {} : { protect: holdsData }),
+      });
+      if (name === "namespaces") namespaces = group.namespaces;
+      made[name] = [group];
     };
 
     part("namespaces");
@@ -64,7 +71,10 @@ export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[
         databaseUrl: foundation?.databaseUrl ?? null,
       }),
     ];
-    made.operators = operators(target, provider, made.namespaces ?? []);
+    made.operators = installed(charts.operators, { provider, after: made.namespaces ?? [] });
+    made.ingress = installed(charts.ingress, {
+      ...{ provider, after: [...underneath, ...made.operators], late: foundation?.late },
+    });
     for (const name of Object.keys(PARTS) as PartName[]) if (name !== "namespaces") part(name);
     return {
       kind: target.kind,
@@ -81,16 +91,27 @@ export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[
   };
 }
 
-/** Operators one after the other: the webhook of the second has its certificate from the first. */
-function operators(target: PlatformTarget, provider: Provider, namespaces: pulumi.Resource[]): pulumi.Resource[] {
+/** Charts one after the other: the webhook of a later one has its certificate from the first. */
+function installed(
+  charts: readonly (ChartInstall & { readonly repository?: string })[],
+  {
+    provider,
+    after,
+    late = {},
+  }: { provider: Provider; after: pulumi.Resource[]; late?: Readonly<Record<string, pulumi.Input<string>>> },
+): pulumi.Resource[] {
   const made: Release[] = [];
-  for (const { name, chart, version, namespace, values } of operatorCharts({ target }))
+  for (const { name, chart, version, namespace, values, repository } of charts)
     made.push(
       new Release(
         name,
-        // All or nothing, so that the next `up` finds no half of it.
-        { ...{ name, chart, version, namespace, values }, atomic: true, timeout: 600 },
-        { provider, dependsOn: [...namespaces, ...made] },
+        {
+          ...{ name, chart, version, namespace, values: withLate(values, late) as pulumi.Inputs },
+          ...(repository ? { repositoryOpts: { repo: repository } } : {}),
+          // All or nothing, so that the next `up` finds no half of it.
+          ...{ atomic: true, timeout: 600 },
+        },
+        { provider, dependsOn: [...after, ...made] },
       ),
     );
   return made;

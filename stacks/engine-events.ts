@@ -22,9 +22,11 @@ export class EventCollector {
   /** What would be, or was, deleted or replaced: "NodeSet slurm/training". */
   readonly taken = new Set<string>();
   private readonly errors: string[] = [];
+  private readonly stack: string;
   private readonly progress: (event: StackProgress) => void;
 
-  constructor(progress: (event: StackProgress) => void) {
+  constructor(stack: string, progress: (event: StackProgress) => void) {
+    this.stack = stack;
     this.progress = progress;
   }
 
@@ -45,14 +47,25 @@ export class EventCollector {
     const issues = await readIssues(issuesFile);
     if (issues.length > 0) return new UserError(issues);
     const said = [...new Set(this.errors)].filter((text) => text !== "" && text !== "update failed").join("\n");
-    return new Error(said || (error instanceof Error ? error.message : String(error)), { cause: error });
+    if (said === "") return new Error(error instanceof Error ? error.message : String(error), { cause: error });
+    return new UserError({
+      ...{
+        code: "pulumi-failed",
+        path: this.stack,
+        asked: "its infrastructure is to be changed or looked at",
+        found: said,
+      },
+      allowed: "what Pulumi and its providers can do with these credentials, here and now",
+      todo: "correct what is named, then run the same command again: it goes on from what is done",
+    });
   }
 
   private report(
     step: { op: string; urn: string; type: string } | undefined,
     state: "started" | "done" | "failed",
   ): void {
-    if (step === undefined || step.type.startsWith("pulumi:")) return;
+    // Components have no life of their own.
+    if (step === undefined || /^(pulumi|uplift):/.test(step.type)) return;
     const name = step.urn.split("::").at(-1) ?? step.urn;
     const type = step.type.split(":").at(-1) ?? step.type;
     if (/^(delete|replace|create-replacement|delete-replaced)$/.test(step.op)) this.taken.add(`${type} ${name}`);

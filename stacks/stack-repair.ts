@@ -10,7 +10,13 @@ import { endProcesses, processesWith } from "../modules/cluster/index.ts";
 
 const Deployment = z.looseObject({
   version: z.number(),
-  deployment: z.looseObject({ pending_operations: z.array(z.looseObject({ type: z.string() })).optional() }).nullish(),
+  deployment: z
+    .looseObject({
+      pending_operations: z
+        .array(z.looseObject({ type: z.string(), resource: z.looseObject({ urn: z.string() }) }))
+        .optional(),
+    })
+    .nullish(),
 });
 
 /** Time an orphan gets to end by itself after SIGTERM, on which Pulumi saves its state. */
@@ -37,7 +43,8 @@ export async function releaseStaleLock(stack: Stack, backend: string): Promise<s
 
 /**
  * Takes half-done operations out of the state. What they made is found by its own record: a process notes itself and is
- * ended by the next start, a folder is taken as it is.
+ * ended by the next start, a folder is taken as it is, and of a cluster's objects the next `up` takes what is there. On AWS one
+ * without a name of its own may be there twice then: they are named.
  */
 export async function dropPendingOperations(stack: Stack): Promise<string | null> {
   const exported = Deployment.parse(await stack.exportStack());
@@ -45,7 +52,7 @@ export async function dropPendingOperations(stack: Stack): Promise<string | null
   if (exported.deployment == null || pending.length === 0) return null;
   const { pending_operations: _, ...deployment } = exported.deployment;
   await stack.importStack({ version: exported.version, deployment });
-  return `dropped ${pending.length} half-done operations (${pending.map(({ type }) => type).join(", ")})`;
+  return `dropped ${pending.length} half-done operations (${pending.map(({ type, resource }) => `${type} ${resource.urn.split("::").slice(2).join(" ")}`).join(", ")})`;
 }
 
 async function listOrEmpty(folder: string): Promise<string[]> {

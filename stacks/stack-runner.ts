@@ -102,7 +102,7 @@ export class StackRunner {
       const started = performance.now();
       const issuesFile = join(this.backend, "work", `issues-${randomUUID()}.jsonl`);
       const marker = `${this.context.home} ${name}`;
-      const collector = new EventCollector(progress);
+      const collector = new EventCollector(name, progress);
       const workspace = await this.workspace({
         program,
         environment: {

@@ -138,6 +138,9 @@ describe.each(CASES)("$name", ({ target, manifests }) => {
   it("looks after every long-lived container with probes", () => {
     expect(policies.withoutProbes(pods)).toEqual([]);
   });
+  it("is waited for as long as it may take", () => {
+    expect(policies.givenUpEarly(manifests)).toEqual([]);
+  });
   it("has every image by digest or in schemas/pins.ts", () => {
     expect(policies.unpinnedImages(pods)).toEqual([]);
   });
@@ -171,6 +174,7 @@ describe("the checks themselves find", () => {
       ...[policies.withoutProbes, policies.unpinnedImages, policies.apiAccess].flatMap((rule) => rule(pods)),
       ...policies.secretValues(manifests, pods),
       ...policies.danglingReferences(pods, SECRETS),
+      ...policies.givenUpEarly(manifests),
     ];
   };
   // biome-ignore lint/suspicious/noExplicitAny: broken on purpose
@@ -219,6 +223,11 @@ describe("the checks themselves find", () => {
       "a probe left out",
       (d) => delete d.spec.template.spec.containers[0].livenessProbe,
       "Deployment uplift/controller, controller: has no probes",
+    ],
+    [
+      "a start that is longer than up waits",
+      (d) => (d.spec.template.spec.containers[0].startupProbe.failureThreshold = 301),
+      "Deployment uplift/controller: has 602 s, and up waits 600 s",
     ],
     ["a name too long", (d) => (d.metadata.name = "x".repeat(64)), `Deployment uplift/${"x".repeat(64)}: is no name`],
   ])("%s", (_what, breakIt, sentence) => {

@@ -16,7 +16,7 @@ const plan = golden("github-sft-rl.kubernetes");
 /** Everything preflight finds, with registries out of reach: they are not what is tested here. */
 async function look(target: typeof kubernetes): Promise<PreflightReport> {
   const clients = connectClients(target, { env: process.env, now: NOW, pulumi: async () => "/bin/pulumi" });
-  const registries = { digestOf: async () => null, close: () => {} };
+  const registries = { digestOf: async () => null, isAt: async () => true, close: () => {} };
   try {
     return await preflight(target, [plan], { ...clients, registries });
   } finally {

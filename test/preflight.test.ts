@@ -38,7 +38,7 @@ const TAGS = [{ Key: "uplift:target", Value: aws.name }];
 /** Everything preflight finds, with registries out of reach: they are not what is tested here. */
 async function look(target: AwsTarget): Promise<PreflightReport> {
   const clients = connectClients(target, { env: process.env, now: NOW, pulumi: async () => "/bin/pulumi" });
-  const registries = { digestOf: async () => null, close: () => {} };
+  const registries = { digestOf: async () => null, isAt: async () => true, close: () => {} };
   try {
     return await preflight(target, [githubRl], { ...clients, registries });
   } finally {

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Container, PodSpec } from "kubernetes-types/core/v1.js";
 import { beforeAll, describe, expect, it } from "vitest";
+import type { z } from "zod";
 import { platformTarget, poolsOf } from "../modules/cluster/index.ts";
 import { nodeDaemonManifests } from "../modules/cluster/nodes/index.ts";
 import { slurmManifests } from "../modules/cluster/slurm/index.ts";
@@ -24,7 +25,7 @@ const ROOT = join(import.meta.dirname, "..");
 /** Fields of a Slinky object that hold a container. */
 const CONTAINERS = ["slurmctld", "reconfigure", "logfile", "slurmd", "slurmdbd", "slurmrestd", "login", "initconf"];
 
-function objects(input: unknown, platform: Partial<KubernetesPlatform> = {}): Manifest[] {
+function objects(input: unknown, platform: Partial<z.input<typeof KubernetesPlatform>> = {}): Manifest[] {
   const plain = platformTarget(ClusterTarget.parse(input));
   const target =
     plain.kind === "aws" ? plain : { ...plain, platform: KubernetesPlatform.parse({ ...plain.platform, ...platform }) };
@@ -55,11 +56,11 @@ beforeAll(async () => {
   schemas = await KubernetesSchemas.load();
 });
 
-const everything: Partial<KubernetesPlatform> = {
+const everything: Partial<z.input<typeof KubernetesPlatform>> = {
   users: [{ name: "alice", uid: 2001, publicKeys: ["ssh-ed25519 AAAA alice@laptop"] }],
   jobSecrets: { WANDB_API_KEY: { kind: "environment", variable: "WANDB_API_KEY" } },
   prometheus: true,
-  installed: { certManager: false, slurmOperator: false, gpuDevicePlugin: false, dcgm: false, runtimeClass: false },
+  installed: { gpuDevicePlugin: false, dcgm: false, runtimeClass: false },
 };
 const targets: [string, Manifest[]][] = [
   ["kubernetes", objects(kubernetes)],

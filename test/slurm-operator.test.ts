@@ -206,6 +206,38 @@ describe("Slinky's operator makes of our resources", { timeout: 120_000 }, () =>
     expect(await uids()).toEqual(six);
   });
 
+  it("a new version of a worker when its pod is deleted, and touches no other, be the image one that nobody can pull", async () => {
+    const six = await uids();
+    const image = "registry.example.org/not-there:1";
+    await change({ spec: { slurmd: { image } } });
+    await operator.look();
+    await operator.look();
+    expect([await uids(), [...operator.drained.keys()]]).toEqual([six, []]);
+    await api.request("DELETE", `${CORE}/pods/training-1`);
+    await operator.read<Pod>(`${CORE}/pods/training-1`, ({ spec }) => spec?.containers[0]?.image === image);
+    const others = (lines: readonly string[]) => lines.filter((line) => !line.startsWith("training-1 "));
+    expect(others(await uids())).toEqual(others(six));
+    await change({ spec: { slurmd: { image: THIRD_PARTY_IMAGES.slurmd } } });
+  });
+
+  it("no job for a worker whose node is cordoned, and jobs again when it is given back", async () => {
+    await api.request("POST", "/api/v1/nodes", { metadata: { name: "node" } });
+    const target = { kind: "Node", name: "node" };
+    await api.request("POST", `${CORE}/pods/training-0/binding`, { metadata: { name: "training-0" }, target });
+    const cordon = async (unschedulable: boolean) => {
+      await api.request("PATCH", "/api/v1/nodes/node", { spec: { unschedulable } });
+      await operator.until(unschedulable ? "the drain" : "the end of the drain", async () => {
+        await operator.look();
+        return operator.drained.has("training-0") === unschedulable || undefined;
+      });
+    };
+    await cordon(true);
+    expect(operator.drained.get("training-0")).toMatch(/^slurm-operator: Node \(node\) was cordoned/);
+    await cordon(false);
+    const { metadata } = await operator.read<Pod>(`${CORE}/pods/training-0`);
+    expect(metadata?.annotations).not.toHaveProperty(["nodeset.slinky.slurm.net/pod-cordon"]);
+  });
+
   it("a worker less when the plans want five nodes, but not before its job has ended", async () => {
     operator.busy.add("training-5");
     await operator.look();

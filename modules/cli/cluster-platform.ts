@@ -4,15 +4,25 @@
  */
 import { resolve } from "node:path";
 import { confirm, isCancel } from "@clack/prompts";
+import { CoreV1Api } from "@kubernetes/client-node";
 import { digestJson, shortDigest } from "../../schemas/digest.ts";
 import { UserError } from "../../schemas/error.ts";
+import { OURS } from "../../schemas/manifest.ts";
 import type { Plan } from "../../schemas/plan.ts";
 import type { Pools } from "../../schemas/pool.ts";
 import { type ClusterTarget, planned } from "../../schemas/target.ts";
 import type { ClusterEngine } from "../../stacks/cluster-engine.ts";
 import type { StackProgress } from "../../stacks/engine.ts";
 import { clusterHome } from "../../stacks/home.ts";
-import { liveWork, platformOf, platformTarget, poolsOf, renderPlatform, shrinks } from "../cluster/index.ts";
+import {
+  liveWork,
+  namespaceManifests,
+  platformOf,
+  platformTarget,
+  poolsOf,
+  renderPlatform,
+  shrinks,
+} from "../cluster/index.ts";
 import { priceOf } from "../plan/index.ts";
 import { fixedCosts } from "./fixed-costs.ts";
 import { kubeConfigOf } from "./kube-config.ts";
@@ -27,6 +37,8 @@ export async function openClusterEngine(
   progress?: (event: StackProgress) => void,
 ): Promise<ClusterEngine> {
   platformOf(target);
+  // A context that is not there is told before anything else; of AWS there may be no cluster yet.
+  if (target.kind === "kubernetes") kubeConfigOf(target, null);
   const { ClusterEngine } = await import("../../stacks/cluster-engine.ts");
   return ClusterEngine.open(target, {
     ...{
@@ -139,6 +151,26 @@ export async function refuseWhileLive(engine: ClusterEngine, asked: string): Pro
   });
 }
 
+/** Throws where a namespace of ours is there already and somebody else's: it would be taken over now, and deleted one day. */
+export async function refuseForeignNamespaces(engine: ClusterEngine): Promise<void> {
+  const outputs = await engine.readOutputs();
+  const config = kubeConfigOf(engine.target, outputs);
+  if (config === null || outputs !== null) return;
+  const { items } = await config.makeApiClient(CoreV1Api).listNamespace();
+  const ours = new Set<string>(namespaceManifests(platformTarget(engine.target)).map(({ metadata }) => metadata.name));
+  const foreign = items.flatMap(({ metadata: { name = "", labels = {} } = {} }) =>
+    ours.has(name) && Object.entries(OURS).some(([key, value]) => labels[key] !== value) ? [name] : [],
+  );
+  if (foreign.length === 0) return;
+  throw new UserError({
+    ...{ code: "namespace-foreign", path: engine.target.name },
+    asked: "namespaces for the platform's parts",
+    found: `there are already: ${foreign.join(", ")}, which Uplift did not make`,
+    allowed: "a cluster in which these names are free, or namespaces with the label app.kubernetes.io/part-of=uplift",
+    todo: "use another cluster, move what is in them, or label them if they are for Uplift",
+  });
+}
+
 /** What live work stands on: Slurm's workers and their nodes, and what a node is made from. */
 const UNDER_WORK = /^(NodeSet|NodeGroup|LaunchTemplate|Controller|Deployment serving-)/;
 
@@ -160,7 +192,10 @@ export async function agreed(
 ): Promise<void> {
   if (yes) return;
   const refuse = (found: string, todo: string) =>
-    new UserError({ code: "needs-yes", path: "--yes", asked: question, found, allowed: "yes, or --yes", todo });
+    new UserError({
+      ...{ code: "needs-yes", path: question, asked: "a yes before anything is changed", found },
+      ...{ allowed: "yes on a terminal, or --yes", todo },
+    });
   if (!process.stdin.isTTY || !process.stdout.isTTY || json)
     throw refuse("there is no terminal to ask on", "read the review above (uplift preview), then add --yes");
   const answer = await confirm({ message: question, initialValue: false });

@@ -1,32 +1,64 @@
 /**
- * Fixed costs: what an AWS platform costs a month beside its GPU nodes, at list prices of us-east-1. Assumptions, for the
- * review of `uplift up`; an account's own prices, traffic and snapshots differ. Pure.
+ * Fixed costs: what an AWS platform costs a month beside its GPU nodes, at list prices of us-east-1. For the review of
+ * `uplift up`; an account's own prices, other regions, traffic, snapshots and sandbox nodes beyond the least differ. Pure.
  */
+import { CPU_INSTANCES, CPU_PRICES_DATE } from "../../schemas/instance.ts";
+import { ALB } from "../../schemas/platform.ts";
 import type { PlatformTarget } from "../../schemas/target.ts";
 import type { FixedCost } from "../cluster/index.ts";
 
 const HOURS = 730;
+/** poolsOf's. */
+const PLATFORM_NODES = 2;
+
+/** Classes of RDS for PostgreSQL, one zone, dollars an hour. */
+const DATABASE_CLASSES: Readonly<Record<string, number>> = {
+  ...{ "db.t4g.small": 0.032, "db.t4g.medium": 0.065, "db.t4g.large": 0.129 },
+  ...{ "db.m7g.large": 0.168, "db.m7g.xlarge": 0.337, "db.m7g.2xlarge": 0.674 },
+  ...{ "db.r7g.large": 0.239, "db.r7g.xlarge": 0.478, "db.r7g.2xlarge": 0.956 },
+};
+/** Of gp3, in one zone. */
+const DATABASE_GIB_MONTH = 0.115;
+/** The accounting database of modules/cluster/aws: db.t4g.medium with 20 GiB. */
+const ACCOUNTING = { dollarsPerHour: 0.065, gib: 20 };
+/** A GB-month of FSx's PERSISTENT_2 SSD by throughput. */
+const LUSTRE_GIB_MONTH = { 125: 0.145, 250: 0.21, 500: 0.34, 1000: 0.6 } as const;
+/** Of private ways to AWS's services, modules/cluster/aws/network. */
+const ENDPOINTS = 5;
 
 /** Empty on nodes of one's own. */
 export function fixedCosts(target: PlatformTarget): FixedCost[] {
   if (target.kind !== "aws") return [];
-  const { fsx, database, sandboxes } = target.platform;
+  const { fsx, database, sandboxes, platformInstance, sandboxInstance, web } = target.platform;
   const zones = database.multiZone ? 2 : 1;
-  const month = (what: string, dollarsPerHour: number): FixedCost => ({
-    what,
-    dollarsPerMonth: dollarsPerHour * HOURS,
+  const cost = (what: string, dollarsPerMonth: number | null): FixedCost => ({
+    ...{ what, dollarsPerMonth, basis: basisOf(target.region) },
   });
+  const hourly = (what: string, dollarsPerHour: number) => cost(what, dollarsPerHour * HOURS);
+  const nodes = (pool: string, count: number, type: string) => {
+    const price = CPU_INSTANCES[type]?.dollarsPerHour;
+    return cost(
+      `${count} ${pool} node${count === 1 ? "" : "s"} × ${type}`,
+      price === undefined ? null : count * price * HOURS,
+    );
+  };
+  const stored = (dollarsPerHour: number, gib: number) => zones * (dollarsPerHour * HOURS + DATABASE_GIB_MONTH * gib);
+  const postgres = DATABASE_CLASSES[database.instanceClass];
   return [
-    month("EKS", 0.1),
-    month("NAT gateway and endpoints", 0.05 + 5 * 0.01),
-    month("2 platform nodes", 2 * 0.4032),
-    month("sandbox nodes", sandboxes.minNodes * 0.8064),
-    // Dollars a GB-month of PERSISTENT_2 SSD by throughput.
-    {
-      what: "FSx for Lustre",
-      dollarsPerMonth: fsx.gib * { 125: 0.145, 250: 0.21, 500: 0.34, 1000: 0.6 }[fsx.mbPerSecondPerTib],
-    },
-    { what: "RDS Postgres", dollarsPerMonth: zones * (0.168 * HOURS + 0.115 * database.gib) },
-    { what: "RDS MariaDB", dollarsPerMonth: 0.065 * HOURS + 0.115 * 20 },
+    hourly("EKS", 0.1),
+    // One gateway, its address, and the endpoints of one zone.
+    hourly("NAT gateway and endpoints", 0.045 + 0.005 + ENDPOINTS * 0.01),
+    nodes("platform", PLATFORM_NODES, platformInstance),
+    ...(sandboxes.minNodes > 0 ? [nodes("sandbox", sandboxes.minNodes, sandboxInstance)] : []),
+    cost("FSx for Lustre", fsx.gib * LUSTRE_GIB_MONTH[fsx.mbPerSecondPerTib]),
+    cost(`RDS Postgres ${database.instanceClass}`, postgres === undefined ? null : stored(postgres, database.gib)),
+    cost("RDS MariaDB", stored(ACCOUNTING.dollarsPerHour, ACCOUNTING.gib)),
+    // Without what it carries.
+    ...(web?.ingressClass === ALB ? [hourly("load balancer", 0.0225)] : []),
   ];
+}
+
+function basisOf(region: string): string {
+  const table = `us-east-1's list prices of ${CPU_PRICES_DATE}`;
+  return region === "us-east-1" ? table : `${table}, not ${region}'s`;
 }

@@ -7,6 +7,7 @@ export { codeDigest } from "./code-digest.ts";
 export { freePort } from "./free-port.ts";
 export { type LiveWork, liveWork } from "./live-work.ts";
 export { endProcesses, pidFilePath, stopNotedProcess } from "./local-process.ts";
+export { namespaceManifests } from "./namespaces.ts";
 export { attemptsAtOnce, planLabel, platformOf, platformTarget, poolsOf } from "./pools.ts";
 export { type FixedCost, renderPlatform, shrinks } from "./pools-text.ts";
 export { HOME_MARKER, isRunning, ProcessIdentity, processesWith, readPidFile } from "./process-identity.ts";

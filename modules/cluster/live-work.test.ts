@@ -64,6 +64,6 @@ describe("live work of a cluster", () => {
 
   it("cannot be told where the pod is not there", async () => {
     const { unknown } = await liveWork(await cluster({ ...slurm, "/deployments": served }));
-    expect(unknown).toBe("slurmctld (pod slurm-controller-0) cannot be asked: Unexpected server response: 404");
+    expect(unknown).toBe("slurmctld (pod slurm-controller-0) cannot be asked: there is no such pod");
   });
 });

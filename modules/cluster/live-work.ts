@@ -96,7 +96,10 @@ async function runInSlurmctld(config: KubeConfig, command: string[]): Promise<st
       })
       .catch((error: unknown) => {
         clearTimeout(timer);
-        reject(new Error(`slurmctld (pod ${pod}) cannot be asked: ${reasonOf(error)}`));
+        const why = reasonOf(error);
+        reject(
+          new Error(`slurmctld (pod ${pod}) cannot be asked: ${why.endsWith(" 404") ? "there is no such pod" : why}`),
+        );
       });
   });
   const { status, message } = await ended;

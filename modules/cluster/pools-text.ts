@@ -9,7 +9,10 @@ export type PoolPrice = (pool: GpuPool) => { readonly dollarsPerNodeHour: number
 /** What of a platform is paid whether or not anything runs. */
 export interface FixedCost {
   readonly what: string;
-  readonly dollarsPerMonth: number;
+  /** Null where no table has its price. */
+  readonly dollarsPerMonth: number | null;
+  /** Where and when prices were read, e.g. "us-east-1's list prices of 2026-01-19". */
+  readonly basis?: string;
 }
 
 export interface PlatformReview {
@@ -53,6 +56,25 @@ function cpuLines(pool: CpuPool): string[] {
   return [
     `${pool.kind.padEnd(12)}${pool.minNodes} to ${pool.maxNodes} nodes without GPUs`,
     ...pool.neededBy.map(useLine),
+    ...sandboxLines(pool),
+  ];
+}
+
+/** Whether there is room for all sandboxes at once, or what waits. */
+function sandboxLines({ pods, maxNodes }: CpuPool): string[] {
+  if (!pods || pods.atOnce === 0) return [];
+  const { atOnce, perNode, most, milliCpus, memoryMib } = pods;
+  const quota = atOnce > most ? [`${indent}${atOnce} sandboxes at once, ${most} at most: the others wait`] : [];
+  if (perNode === null)
+    return [
+      ...quota,
+      `${indent}${atOnce} at once ask for ${(atOnce * milliCpus) / 1000} CPUs and ${Math.ceil((atOnce * memoryMib) / 1024)} GiB: how many nodes that is, is not known here`,
+    ];
+  if (perNode === 0) return [`${indent}no node holds one sandbox of ${milliCpus} milliCPUs and ${memoryMib} MiB`];
+  const nodes = Math.ceil(Math.min(atOnce, most) / perNode);
+  if (nodes <= maxNodes) return quota;
+  return [
+    `${indent}${atOnce} sandboxes at once need ${count(nodes, "node")}, ${maxNodes} at most: beyond ${maxNodes * perNode} attempts wait`,
   ];
 }
 
@@ -62,14 +84,17 @@ const useLine = ({ plan, what, nodes }: PoolUse) =>
 
 function moneyLines(gpu: readonly GpuPool[], price: PoolPrice, fixed: readonly FixedCost[]): string[] {
   const hourly = gpu.reduce((sum, pool) => sum + pool.nodes * (price(pool)?.dollarsPerNodeHour ?? 0), 0);
-  const monthly = fixed.reduce((sum, { dollarsPerMonth }) => sum + dollarsPerMonth, 0);
+  const monthly = fixed.reduce((sum, { dollarsPerMonth }) => sum + (dollarsPerMonth ?? 0), 0);
+  const known = fixed.flatMap(({ what, dollarsPerMonth }) =>
+    dollarsPerMonth === null ? [] : [`${what} ${dollars(dollarsPerMonth)}`],
+  );
+  const unknown = fixed.flatMap(({ what, dollarsPerMonth }) => (dollarsPerMonth === null ? [what] : []));
+  const bases = [...new Set(fixed.flatMap(({ basis }) => basis ?? []))];
+  const at = bases.length > 0 ? ` at ${bases.join(" and ")}` : "";
   return [
     `GPU nodes together: ${dollars(hourly)} an hour, ${dollars(hourly * 24)} a day, as long as they are there`,
-    ...(monthly > 0
-      ? [
-          `The rest: about ${dollars(monthly)} a month (${fixed.map(({ what, dollarsPerMonth }) => `${what} ${dollars(dollarsPerMonth)}`).join(", ")})`,
-        ]
-      : []),
+    ...(monthly > 0 ? [`The rest: about ${dollars(monthly)} a month${at} (${known.join(", ")})`] : []),
+    ...(unknown.length > 0 ? [`Not in that: price unknown for ${unknown.join(", ")}`] : []),
   ];
 }
 

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../schemas/error.ts";
+import { CPU_INSTANCES, podsPerNode } from "../../schemas/instance.ts";
 import { Plan } from "../../schemas/plan.ts";
 import type { ClusterTarget } from "../../schemas/target.ts";
 import { Target } from "../../schemas/target.ts";
@@ -16,6 +17,11 @@ const sftRl = golden("github-sft-rl.aws-p5en");
 const rl = golden("unreal-rl.aws-p5en");
 const cluster = (target: unknown) => Target.parse(target) as ClusterTarget;
 const aws = cluster(awsTarget);
+const OURS = "http://expert.uplift-serving.svc.cluster.local:8000/v1";
+const withSandboxes = (changes: object): ClusterTarget => {
+  const { sandboxes, ...platform } = platformOf(aws);
+  return cluster({ ...aws, platform: { ...platform, sandboxes: { ...sandboxes, ...changes } } });
+};
 
 describe("the pools of a platform", () => {
   it("are what the plans want together, and name who wants what", () => {
@@ -55,6 +61,58 @@ describe("the pools of a platform", () => {
     );
   });
 
+  it("charge a serving node for an expert that the platform serves itself, and for no other address", () => {
+    const nodes = (expertUrl: string) =>
+      poolsOf({ ...aws, expertUrl }, [rl]).serving?.neededBy.map(({ what }) => what.split(" ")[0]);
+    expect(nodes(OURS)).toEqual(["evaluate", "expert"]);
+    // The address of shipped targets is to be replaced: nothing is there.
+    expect(nodes("http://expert.uplift.svc.cluster.local:8000/v1")).toEqual(["evaluate"]);
+    expect(nodes("https://api.example.org/v1")).toEqual(["evaluate"]);
+  });
+
+  it("have sandbox nodes for one shipped recipe as they are, and say how many two would need", () => {
+    const { sandboxes } = poolsOf(aws, [sftRl, rl]);
+    expect(sandboxes.pods).toEqual({ atOnce: 256, milliCpus: 1000, memoryMib: 2048, most: 256, perNode: 15 });
+    expect(sandboxes.neededBy.map(({ nodes }) => nodes)).toEqual([9, 9]);
+    expect(sandboxes.maxNodes).toBeGreaterThanOrEqual(9);
+    const text = (pools: ReturnType<typeof poolsOf>) =>
+      renderPlatform({ pools, before: null, price: () => null, fixed: [] });
+    expect(text(poolsOf(aws, [sftRl]))).not.toContain("wait");
+    const few = withSandboxes({ maxNodes: 8 });
+    expect(text(poolsOf(few, [sftRl, rl]))).toContain(
+      "            256 sandboxes at once need 18 nodes, 8 at most: beyond 120 attempts wait",
+    );
+    expect(poolsOf(few, [sftRl]).sandboxes.neededBy[0]?.nodes).toBe(8);
+    expect(text(poolsOf(withSandboxes({ maxSandboxes: 100 }), [sftRl]))).toContain(
+      "            128 sandboxes at once, 100 at most: the others wait",
+    );
+  });
+
+  it("say what sandboxes ask for where the size of their nodes is not known", () => {
+    const pools = poolsOf(cluster(kubernetesTarget), [golden("github-sft-rl.kubernetes")]);
+    expect(pools.sandboxes.neededBy[0]?.nodes).toBe(0);
+    expect(renderPlatform({ pools, before: null, price: () => null, fixed: [] })).toContain(
+      "            128 at once ask for 128 CPUs and 256 GiB: how many nodes that is, is not known here",
+    );
+  });
+
+  it("hold as many sandboxes a node as it has room for by processors, memory and addresses, whatever their size", () => {
+    const size = fc.record({
+      milliCpus: fc.integer({ min: 50, max: 64_000 }),
+      memoryMib: fc.integer({ min: 64, max: 262_144 }),
+    });
+    fc.assert(
+      fc.property(fc.constantFrom(...Object.values(CPU_INSTANCES)), size, (node, pod) => {
+        const fits = (pods: number) =>
+          pods * pod.milliCpus <= node.allocatableMilliCpus - 400 &&
+          pods * pod.memoryMib <= node.allocatableMemoryMib - 1024 &&
+          pods <= node.maxPods - 10;
+        const pods = podsPerNode(node, pod);
+        expect([fits(pods), fits(pods + 1)]).toEqual([true, false]);
+      }),
+    );
+  });
+
   it("count attempts at once by the busiest job or step", () => {
     expect(attemptsAtOnce(sftRl)).toBe(sftRl.recipe.rl.promptsPerStep * sftRl.recipe.rl.rolloutsPerPrompt);
   });
@@ -66,7 +124,7 @@ describe("the review of a platform", () => {
   it("says nodes, price, who needs them, and what is paid without them", () => {
     const { expert } = rl.recipe;
     const text = renderPlatform({
-      ...{ pools: poolsOf(aws, [rl]), before: null, price },
+      ...{ pools: poolsOf({ ...aws, expertUrl: OURS }, [rl]), before: null, price },
       fixed: [{ what: "EKS", dollarsPerMonth: 73 }],
     });
     expect(text.split("\n")).toEqual([
@@ -75,8 +133,8 @@ describe("the review of a platform", () => {
       "serving     2 nodes of at most 2: p5en.48xlarge, $63.30 an hour each, on-demand, by the hour",
       `            unreal-rl ${rl.digest.slice(7, 19)}: evaluate, 1 node`,
       `            all plans: expert ${expert.kind === "model" ? expert.model : ""}, 1 node`,
-      "sandboxes   1 to 8 nodes without GPUs",
-      `            unreal-rl ${rl.digest.slice(7, 19)}: ${attemptsAtOnce(rl)} sandboxes`,
+      "sandboxes   1 to 10 nodes without GPUs",
+      `            unreal-rl ${rl.digest.slice(7, 19)}: ${attemptsAtOnce(rl)} sandboxes, 9 nodes`,
       "platform    2 to 4 nodes without GPUs",
       "",
       "GPU nodes together: $380 an hour, $9,115 a day, as long as they are there",

@@ -3,8 +3,9 @@
  * Plans of one target run side by side, so their wants add up, to the target's limit; beyond it they wait for each other.
  */
 import { UserError } from "../../schemas/error.ts";
-import { instanceRow } from "../../schemas/instance.ts";
+import { CPU_INSTANCES, instanceRow, podsPerNode } from "../../schemas/instance.ts";
 import type { Job } from "../../schemas/job.ts";
+import { NAMESPACES } from "../../schemas/manifest.ts";
 import type { Plan } from "../../schemas/plan.ts";
 import type { CpuPool, GpuPool, Pools, PoolUse } from "../../schemas/pool.ts";
 import { type ClusterTarget, instanceOf, type PlatformTarget } from "../../schemas/target.ts";
@@ -89,18 +90,29 @@ function servingUses(plans: readonly Plan[], target: ClusterTarget): PoolUse[] {
   ];
 }
 
+/** Of a model server that the platform runs: any other name of the cluster may be something that is there already. */
 const isInCluster = (url: string | undefined) =>
-  url !== undefined && new URL(url).hostname.endsWith(".svc.cluster.local");
+  url !== undefined && new URL(url).hostname.endsWith(`.${NAMESPACES.serving}.svc.cluster.local`);
 
-/** Sandboxes of the plan's busiest job; nodes come and go with their pods. */
-function sandboxPool(target: ClusterTarget, plans: readonly Plan[]): CpuPool {
-  const { minNodes, maxNodes } = platformOf(target).sandboxes;
-  const neededBy = plans.map((plan) => ({
-    plan: planLabel(plan),
-    what: `${attemptsAtOnce(plan)} sandboxes`,
-    nodes: 0,
-  }));
-  return { kind: "sandboxes", name: "sandboxes", minNodes, maxNodes, neededBy };
+/** Sandboxes of each plan's busiest job; plans run side by side, and nodes come and go with their pods. */
+function sandboxPool(clusterTarget: ClusterTarget, plans: readonly Plan[]): CpuPool {
+  const target = platformTarget(clusterTarget);
+  const { minNodes, maxNodes, maxSandboxes: most, milliCpus, memoryMib } = target.platform.sandboxes;
+  // How large another cluster's nodes are is not in its target.
+  const node = target.kind === "aws" ? CPU_INSTANCES[target.platform.sandboxInstance] : undefined;
+  const perNode = node ? podsPerNode(node, { milliCpus, memoryMib }) : null;
+  const wants = plans.map((plan) => ({ plan: planLabel(plan), attempts: attemptsAtOnce(plan) }));
+  return {
+    ...{ kind: "sandboxes", name: "sandboxes", minNodes, maxNodes },
+    neededBy: wants.map(({ plan, attempts }) => ({
+      ...{ plan, what: `${attempts} sandboxes` },
+      nodes: perNode ? Math.min(maxNodes, Math.ceil(Math.min(attempts, most) / perNode)) : 0,
+    })),
+    pods: {
+      atOnce: wants.reduce((sum, { attempts }) => sum + attempts, 0),
+      ...{ milliCpus, memoryMib, most, perNode },
+    },
+  };
 }
 
 /** Attempts at once of a plan: of its busiest collection or evaluation, or of a step of RL. */

@@ -25,7 +25,7 @@ function kubernetes(platform: object = {}): PlatformTarget {
     ...{ kind: "kubernetes", kubeContext: "c", ...common },
     platform: {
       nodes: { training: { gpu: "h100" }, sandboxes: { pool: "cpu" }, platform: { pool: "services" } },
-      storage: { shared, sharedGib: 1, blockClass: "standard", objects },
+      storage: { shared, blockClass: "standard", objects },
       ...{ images, ...platform },
     },
   }) as PlatformTarget;
@@ -47,7 +47,7 @@ function find<T>(manifests: readonly Manifest[], kind: string, name: string): T 
   return found[0] as T;
 }
 
-const made = environmentManifests({ target: kubernetes() });
+const made = environmentManifests({ target: kubernetes(), blockClass: "standard" });
 
 /** "may create, get pods" */
 function sentence({ apiGroups, resources, verbs, ...rest }: PolicyRule): string {
@@ -92,7 +92,7 @@ describe("the sandboxes' namespace", () => {
 
   it("holds as many sandboxes as the target says, of the size it says, and nothing but pods", () => {
     const target = kubernetes({ sandboxes: { maxSandboxes: 10, milliCpus: 500, memoryMib: 1024 } });
-    const manifests = environmentManifests({ target });
+    const manifests = environmentManifests({ target, blockClass: "standard" });
     expect(find<{ spec: unknown }>(manifests, "ResourceQuota", "sandboxes").spec).toEqual({
       hard: {
         pods: "10",
@@ -131,7 +131,11 @@ describe("the service", () => {
 
   it("is reached by jobs and the platform only, and reaches DNS and the Kubernetes API only", () => {
     const of = (target: PlatformTarget, rest = {}) =>
-      find<NetworkPolicy>(environmentManifests({ target, ...rest }), "NetworkPolicy", "environments").spec;
+      find<NetworkPolicy>(
+        environmentManifests({ target, blockClass: "standard", ...rest }),
+        "NetworkPolicy",
+        "environments",
+      ).spec;
     const api = [443, 6443].map((port) => ({ protocol: "TCP", port }));
     const dns = ["UDP", "TCP"].map((protocol) => ({ protocol, port: 53 }));
     const namespace = (name: string) => ({
@@ -168,14 +172,9 @@ describe("the service", () => {
     expect(word("--max-attempts")).toBe("256");
     expect(word("--sandbox")).toBe("kubernetes");
     expect(PodSettings.parse(JSON.parse(word("--pods") ?? ""))).toEqual(podSettings(kubernetes()));
-    const claim = (target: PlatformTarget, rest = {}) =>
-      find<{ spec: { storageClassName: string } }>(
-        environmentManifests({ target, ...rest }),
-        ...(["PersistentVolumeClaim", "environments-data"] as const),
-      ).spec.storageClassName;
-    expect([claim(kubernetes()), claim(aws()), claim(aws(), { blockClass: "own" })]).toEqual([
-      ...["standard", "uplift-block", "own"],
-    ]);
+    expect(find(made, "PersistentVolumeClaim", "environments-data")).toMatchObject({
+      spec: { storageClassName: "standard" },
+    });
   });
 
   it("has its account's token mounted, as the only pod that may, and no right beyond it", () => {
@@ -214,7 +213,7 @@ describe("sandboxes", () => {
 
 it("every object carries Uplift's label, and every name is one that Kubernetes takes", () => {
   for (const target of [kubernetes(), aws({ prometheus: true })]) {
-    for (const { metadata } of environmentManifests({ target })) {
+    for (const { metadata } of environmentManifests({ target, blockClass: "standard" })) {
       expect(metadata.labels?.["app.kubernetes.io/part-of"]).toBe("uplift");
       expect(metadata.name).toMatch(/^[a-z][a-z0-9-]{0,62}$/);
       expect(["uplift", "uplift-sandboxes"]).toContain(metadata.namespace);

@@ -9,7 +9,15 @@
 import type { StatefulSet } from "kubernetes-types/apps/v1.js";
 import type { Container, PersistentVolumeClaim, Service, ServiceAccount } from "kubernetes-types/core/v1.js";
 import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from "kubernetes-types/networking/v1.js";
-import { labels, type Manifest, NAMESPACES, UPLIFT_UID } from "../../schemas/manifest.ts";
+import {
+  labels,
+  type Manifest,
+  NAMESPACES,
+  NO_RIGHTS,
+  PROMETHEUS_PEER,
+  readyWithin,
+  UPLIFT_UID,
+} from "../../schemas/manifest.ts";
 import { placement } from "../../schemas/placement.ts";
 import type { PlatformTarget } from "../../schemas/target.ts";
 import type { PodSettings } from "./pod-manifest.ts";
@@ -20,8 +28,8 @@ export interface EnvironmentDeploymentArgs {
   readonly target: PlatformTarget;
   /** Task-family folders in the platform's image. Default: those that come with Uplift. */
   readonly families?: readonly string[];
-  /** Storage class (ReadWriteOnce) of grades and task sets. Default: the target's, on AWS uplift-block. */
-  readonly blockClass?: string;
+  /** Storage class (ReadWriteOnce) of grades and task sets. */
+  readonly blockClass: string;
   /** Where the Kubernetes API answers. Default: on AWS the VPC and EKS' service addresses, elsewhere any address. */
   readonly apiCidrs?: readonly string[];
 }
@@ -30,6 +38,8 @@ const FAMILIES = ["modules/tasks/repo-chores"];
 const DATA = "/data";
 /** Attempts in flight when the service is to end go on for so long: a family's attemptSeconds are fewer. */
 const DRAIN_SECONDS = 900;
+/** Until its first sandboxes have run. */
+const START_SECONDS = 1200;
 /** EKS takes one of these two, whichever the VPC does not overlap. */
 const EKS_SERVICE_CIDRS = ["10.100.0.0/16", "172.20.0.0/16"];
 /** Of a service's ClusterIP, and of a control plane's own port, which policies see after the address was translated. */
@@ -83,8 +93,7 @@ function serviceAccount() {
  * caller does not hand its task set in again. Attempts in flight are not on it: they are their pods, drained before a planned
  * end and, after an unplanned one, unknown to the service, which is never counted as an answer.
  */
-function dataClaim({ target, blockClass }: EnvironmentDeploymentArgs) {
-  const storageClassName = blockClass ?? (target.kind === "aws" ? "uplift-block" : target.platform.storage.blockClass);
+function dataClaim({ blockClass: storageClassName }: EnvironmentDeploymentArgs) {
   return {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
@@ -114,10 +123,6 @@ function networkPolicy({ target, apiCidrs }: EnvironmentDeploymentArgs) {
   const namespace = (name: string): NetworkPolicyPeer => ({
     namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": name } },
   });
-  const prometheus: NetworkPolicyPeer = {
-    namespaceSelector: {},
-    podSelector: { matchLabels: { "app.kubernetes.io/name": "prometheus" } },
-  };
   const cidrs = apiCidrs ?? (target.kind === "aws" ? [target.platform.vpcCidr, ...EKS_SERVICE_CIDRS] : ["0.0.0.0/0"]);
   return {
     apiVersion: "networking.k8s.io/v1",
@@ -131,7 +136,7 @@ function networkPolicy({ target, apiCidrs }: EnvironmentDeploymentArgs) {
           from: [namespace(NAMESPACES.slurm), namespace(NAMESPACES.platform)],
           ports: [{ protocol: "TCP", port: environments.port }],
         },
-        ...(platform.prometheus ? [{ from: [prometheus], ports: [{ protocol: "TCP", port: METRICS_PORT }] }] : []),
+        ...(platform.prometheus ? [{ from: [PROMETHEUS_PEER], ports: [{ protocol: "TCP", port: METRICS_PORT }] }] : []),
       ],
       egress: [
         { to: [namespace("kube-system"), { ipBlock: { cidr: NODE_DNS } }], ports: DNS_PORTS },
@@ -147,7 +152,8 @@ function statefulSet(args: EnvironmentDeploymentArgs) {
   return {
     apiVersion: "apps/v1",
     kind: "StatefulSet",
-    metadata,
+    // Of the first start, with its image and volume; of an update also what attempts in flight are given.
+    metadata: { ...metadata, annotations: readyWithin(START_SECONDS + DRAIN_SECONDS + 300) },
     spec: {
       replicas: 1,
       serviceName: ENVIRONMENTS,
@@ -196,14 +202,10 @@ function container({ target, families = FAMILIES }: EnvironmentDeploymentArgs): 
     ],
     resources: { requests: { cpu: "500m", memory: "1Gi" }, limits: { cpu: "4", memory: "4Gi" } },
     // It listens once its first sandboxes have run, for which a first node may have to start.
-    startupProbe: { ...probe, periodSeconds: 5, failureThreshold: 240 },
+    startupProbe: { ...probe, periodSeconds: 5, failureThreshold: START_SECONDS / 5 },
     readinessProbe: { ...probe, periodSeconds: 10 },
     livenessProbe: { ...probe, periodSeconds: 20, failureThreshold: 6 },
-    securityContext: {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ["ALL"] },
-    },
+    securityContext: NO_RIGHTS,
     terminationMessagePolicy: "FallbackToLogsOnError",
     volumeMounts: [
       { name: "data", mountPath: DATA },

@@ -78,7 +78,7 @@ beforeAll(async () => {
     handler: "runsc",
   };
   await make("/apis/node.k8s.io/v1/runtimeclasses", runtime);
-  for (const manifest of environmentManifests({ target })) await makeManifest(manifest);
+  for (const manifest of environmentManifests({ target, blockClass: "standard" })) await makeManifest(manifest);
   const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: {} };
   const path = "/api/v1/namespaces/uplift/serviceaccounts/environments/token";
   const { token } = Token.parse((await cluster.request("POST", path, request)).body).status;

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import type { Deployment } from "kubernetes-types/apps/v1.js";
 import type { CronJob } from "kubernetes-types/batch/v1.js";
+import type { NetworkPolicy } from "kubernetes-types/networking/v1.js";
 import { describe, expect, it } from "vitest";
 import { shortDigest } from "../../schemas/digest.ts";
 import type { ClusterEndpointSpec } from "../../schemas/endpoint.ts";
@@ -199,7 +200,10 @@ describe("an endpoint of a 128k plan on a cluster of one's own", () => {
         endpoints: [{ port: "http", path: "/metrics", interval: "30s" }],
       },
     });
-    expect(JSON.stringify(of(manifests, "NetworkPolicy"))).toContain('"kubernetes.io/metadata.name":"monitoring"');
+    const { spec: policy } = of<NetworkPolicy>(manifests, "NetworkPolicy");
+    expect(policy?.ingress?.[0]?.from).toContainEqual({
+      ...{ namespaceSelector: {}, podSelector: { matchLabels: { "app.kubernetes.io/name": "prometheus" } } },
+    });
   });
 });
 

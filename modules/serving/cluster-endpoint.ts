@@ -6,13 +6,11 @@
 import type { Service } from "kubernetes-types/core/v1.js";
 import type { NetworkPolicy, NetworkPolicyPeer } from "kubernetes-types/networking/v1.js";
 import type { ClusterEndpointSpec } from "../../schemas/endpoint.ts";
-import { type Manifest, NAMESPACES } from "../../schemas/manifest.ts";
+import { type Manifest, NAMESPACES, PROMETHEUS_PEER } from "../../schemas/manifest.ts";
 import { expiryManifests } from "./cluster-expiry.ts";
-import { SERVING_PORT, serverLabels } from "./cluster-names.ts";
+import { serverLabels } from "./cluster-names.ts";
 import { type Surroundings, serverDeployment } from "./cluster-server.ts";
-
-/** Namespace of the Prometheus that may read metrics. */
-const MONITORING = "monitoring";
+import { SERVING_PORT } from "./vllm-flags.ts";
 
 /** Everything of one endpoint but its Secret. The same spec gives the same objects. */
 export function endpointManifests(spec: ClusterEndpointSpec, around: Surroundings): Manifest[] {
@@ -54,7 +52,7 @@ function networkPolicy(name: string, prometheus: boolean): NetworkPolicy & Manif
   const of = (namespace: string): NetworkPolicyPeer => ({
     namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
   });
-  const clients = [NAMESPACES.platform, NAMESPACES.slurm, ...(prometheus ? [MONITORING] : [])];
+  const clients = [...[NAMESPACES.platform, NAMESPACES.slurm].map(of), ...(prometheus ? [PROMETHEUS_PEER] : [])];
   return {
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",
@@ -62,7 +60,7 @@ function networkPolicy(name: string, prometheus: boolean): NetworkPolicy & Manif
     spec: {
       podSelector: { matchLabels: selectorOf(name) },
       policyTypes: ["Ingress", "Egress"],
-      ingress: [{ from: clients.map(of), ports: [{ protocol: "TCP", port: SERVING_PORT }] }],
+      ingress: [{ from: clients, ports: [{ protocol: "TCP", port: SERVING_PORT }] }],
       egress: [],
     },
   };

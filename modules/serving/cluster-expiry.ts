@@ -13,7 +13,7 @@ import type { Container, ServiceAccount } from "kubernetes-types/core/v1.js";
 import type { NetworkPolicy } from "kubernetes-types/networking/v1.js";
 import type { Role, RoleBinding } from "kubernetes-types/rbac/v1.js";
 import type { ClusterEndpointSpec } from "../../schemas/endpoint.ts";
-import { type Manifest, NAMESPACES } from "../../schemas/manifest.ts";
+import { type Manifest, NAMESPACES, NO_RIGHTS } from "../../schemas/manifest.ts";
 import { placement } from "../../schemas/placement.ts";
 import type { PlatformTarget } from "../../schemas/target.ts";
 import { guardOf } from "./cluster-names.ts";
@@ -120,11 +120,7 @@ function guardContainer(spec: ClusterEndpointSpec, { platform }: PlatformTarget)
     args: ["https://kubernetes.default.svc", `${ACCOUNT_FILES}/token`, NAMESPACES.serving, spec.name],
     env: [{ name: "NODE_EXTRA_CA_CERTS", value: `${ACCOUNT_FILES}/ca.crt` }],
     resources: { requests: { cpu: "10m", memory: "64Mi" }, limits: { cpu: "500m", memory: "256Mi" } },
-    securityContext: {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ["ALL"] },
-    },
+    securityContext: NO_RIGHTS,
     terminationMessagePolicy: "FallbackToLogsOnError",
   };
 }

@@ -1,14 +1,10 @@
 /**
- * Cluster names: what an endpoint's objects on a cluster are called, labelled and annotated with, and where their pods go.
- * Takes an endpoint's name or a target; returns names and values. Pure.
+ * Cluster names: what an endpoint's objects on a cluster are called, labelled and annotated with. Takes an endpoint's
+ * name; returns names and values. Pure.
  */
-import type { Affinity, Toleration } from "kubernetes-types/core/v1.js";
+import type { Affinity } from "kubernetes-types/core/v1.js";
 import { labels, NAMESPACES, type SecretKey } from "../../schemas/manifest.ts";
-import { type GpuPool, POOL_LABEL } from "../../schemas/pool.ts";
-import type { PlatformTarget } from "../../schemas/target.ts";
-
-/** Port of the server, in the pod and of the Service; vllmFlags gives the same to vLLM. */
-export const SERVING_PORT = 8000;
+import { SERVING_PORT } from "./vllm-flags.ts";
 
 /** Label of every object of an endpoint, with its name: what `uplift endpoints rm` removes. */
 export const ENDPOINT_LABEL = "uplift.dev/endpoint";
@@ -48,17 +44,6 @@ export function clusterEndpointUrl(name: string): string {
 /** Where an endpoint's API key lies. */
 export function apiKeyOf(name: string): SecretKey & { namespace: string } {
   return { namespace: NAMESPACES.serving, name, key: "api-key" };
-}
-
-/** Fields of a server's pod: the nodes of a pool. On AWS the pools are ours; elsewhere the target says how its nodes are labelled. */
-export function gpuPlacement(target: PlatformTarget, kind: GpuPool["kind"]) {
-  const ours: Toleration = { key: POOL_LABEL, operator: "Equal", value: kind, effect: "NoSchedule" };
-  // What GPU nodes of most clusters carry, so that nothing without a GPU sits on them.
-  const gpu: Toleration = { key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" };
-  const labelled = (nodes: { training: Record<string, string>; serving?: Record<string, string> | undefined }) =>
-    kind === "serving" ? (nodes.serving ?? nodes.training) : nodes.training;
-  const nodeSelector = target.kind === "aws" ? { [POOL_LABEL]: kind } : { ...labelled(target.platform.nodes) };
-  return { nodeSelector, tolerations: [ours, gpu] };
 }
 
 /** One model a node: also where two would have GPUs enough, they would share its memory bandwidth and page cache. */

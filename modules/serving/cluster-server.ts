@@ -6,15 +6,16 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Deployment } from "kubernetes-types/apps/v1.js";
-import type { Container, HTTPGetAction, SecurityContext } from "kubernetes-types/core/v1.js";
+import type { Container, HTTPGetAction } from "kubernetes-types/core/v1.js";
 import { canonicalJson } from "../../schemas/digest.ts";
 import type { ClusterEndpointSpec, ModelIdentity } from "../../schemas/endpoint.ts";
-import { type Manifest, NAMESPACES, SHARED_CLAIM } from "../../schemas/manifest.ts";
+import { type Manifest, NAMESPACES, NO_RIGHTS, SHARED_CLAIM } from "../../schemas/manifest.ts";
 import { modelFacts } from "../../schemas/model.ts";
+import { placement } from "../../schemas/placement.ts";
 import type { GpuPool } from "../../schemas/pool.ts";
 import type { PlatformTarget } from "../../schemas/target.ts";
-import { ANNOTATIONS, apiKeyOf, gpuPlacement, oneServerANode, SERVING_PORT, serverLabels } from "./cluster-names.ts";
-import { probeBudget, vllmFlags } from "./vllm-flags.ts";
+import { ANNOTATIONS, apiKeyOf, oneServerANode, serverLabels } from "./cluster-names.ts";
+import { probeBudget, SERVING_PORT, vllmFlags } from "./vllm-flags.ts";
 
 /** What an endpoint is put into: a target, and the pool whose nodes serve. */
 export interface Surroundings {
@@ -42,12 +43,6 @@ const GRACE_SECONDS = 60;
  */
 const USER = { runAsUser: 2000, runAsGroup: 0 } as const;
 const HOME = "/home/vllm";
-
-const security: SecurityContext = {
-  allowPrivilegeEscalation: false,
-  readOnlyRootFilesystem: true,
-  capabilities: { drop: ["ALL"] },
-};
 
 /** Longest wait for an endpoint to become ready, seconds; a Deployment that needs longer has failed. */
 export function readyDeadlineSeconds({ layout }: ClusterEndpointSpec): number {
@@ -83,7 +78,7 @@ export function serverDeployment(spec: ClusterEndpointSpec, { target, pool }: Su
       template: {
         metadata: { labels, annotations: { [ANNOTATIONS.checkpoint]: spec.checkpoint } },
         spec: {
-          ...gpuPlacement(target, pool.kind),
+          ...placement(target, pool.kind),
           affinity: oneServerANode(),
           automountServiceAccountToken: false,
           // Variables of the namespace's Services could be read as vLLM's own (VLLM_PORT).
@@ -114,7 +109,7 @@ function checkContainer(spec: ClusterEndpointSpec, mountPath: string): Container
     command: ["python3", "-c", CHECK],
     args: ["--folder", spec.modelPath, ...identityArgs(spec)],
     resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { cpu: "1", memory: "512Mi" } },
-    securityContext: security,
+    securityContext: NO_RIGHTS,
     terminationMessagePolicy: "FallbackToLogsOnError",
     volumeMounts: [{ name: "shared", mountPath, readOnly: true }],
   };
@@ -170,7 +165,7 @@ function serverContainer(spec: ClusterEndpointSpec, mountPath: string, { instanc
     readinessProbe: { httpGet, ...probes.readiness, timeoutSeconds: 5 },
     livenessProbe: { httpGet, ...probes.liveness, timeoutSeconds: 10 },
     resources: { requests: size(SHARE.requests), limits: size(SHARE.limits) },
-    securityContext: security,
+    securityContext: NO_RIGHTS,
     terminationMessagePolicy: "FallbackToLogsOnError",
     volumeMounts: [
       { name: "shared", mountPath, readOnly: true },

@@ -5,7 +5,7 @@
  * Writes API key files; asks endpoints over HTTP. Starting and ending processes and pods is the stack's.
  */
 export { endpointManifests } from "./cluster-endpoint.ts";
-export { apiKeyOf, clusterEndpointUrl, SERVING_PORT } from "./cluster-names.ts";
+export { apiKeyOf, clusterEndpointUrl } from "./cluster-names.ts";
 export { readyDeadlineSeconds, type Surroundings } from "./cluster-server.ts";
 export { type ObservedEndpoint, observeEndpoints, removeEndpointObjects } from "./cluster-state.ts";
 export {
@@ -19,4 +19,4 @@ export {
 } from "./endpoint.ts";
 export { serverCodeDigest } from "./server-code.ts";
 export { type ServingCommand, servingCommand } from "./serving-command.ts";
-export { vllmFlags } from "./vllm-flags.ts";
+export { SERVING_PORT, vllmFlags } from "./vllm-flags.ts";

@@ -19,7 +19,7 @@ interface ServedModel {
 }
 
 /** Port inside the pod or job. */
-const SERVING_PORT = 8000;
+export const SERVING_PORT = 8000;
 
 /** Tokens of one scheduling step: a long prompt is read in chunks of this many while others are answered. */
 const BATCHED_TOKENS = 8192;

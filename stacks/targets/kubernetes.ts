@@ -34,7 +34,6 @@ export default kubernetesTarget({
     },
     storage: {
       shared: { kind: "nfs", server: "nfs.example.org", path: "/export/uplift" },
-      sharedGib: 4096,
       blockClass: "standard",
       objects: {
         endpoint: "https://s3.example.org",

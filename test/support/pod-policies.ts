@@ -3,7 +3,7 @@
  * returns sentences that name the object, and none where all is well.
  */
 import type { Container, PodSpec } from "kubernetes-types/core/v1.js";
-import { type Manifest, ROOT_BECAUSE } from "../../schemas/manifest.ts";
+import { type Manifest, NAMESPACES, ROOT_BECAUSE } from "../../schemas/manifest.ts";
 import { THIRD_PARTY_IMAGES } from "../../schemas/pins.ts";
 
 /** A configuration with no secret in it that Slinky takes in a Secret only (modules/cluster/slurm/login.ts). */
@@ -105,6 +105,24 @@ export function withoutProbes(pods: readonly MadePod[]): string[] {
         .filter(({ readinessProbe, livenessProbe }) => !readinessProbe || !livenessProbe)
         .map(({ name }) => `${of}, ${name}: has no probes`),
     );
+}
+
+/** Seconds that Pulumi waits for an object by itself. */
+const PULUMI_SECONDS = 600;
+
+/** Objects that may take longer to be ready than `up` waits for them. An endpoint's is its own stack's (stacks/cluster-serving.ts). */
+export function givenUpEarly(manifests: readonly Manifest[]): string[] {
+  return manifests.flatMap((manifest) => {
+    const { annotations = {}, namespace } = manifest.metadata;
+    const { spec } = manifest as Workload & { spec?: { activeDeadlineSeconds?: number } };
+    const starts = (spec?.template?.spec?.containers ?? []).map(
+      ({ startupProbe: { periodSeconds = 10, failureThreshold = 3 } = {} }) => periodSeconds * failureThreshold,
+    );
+    const own = Math.max(0, ...starts, spec?.activeDeadlineSeconds ?? 0);
+    const waits = Number(annotations["pulumi.com/timeoutSeconds"] ?? PULUMI_SECONDS);
+    const awaited = ["Deployment", "StatefulSet", "Job"].includes(manifest.kind) && namespace !== NAMESPACES.serving;
+    return awaited && own > waits ? [`${nameOf(manifest)}: has ${own} s, and up waits ${waits} s`] : [];
+  });
 }
 
 /** Images whose content can change without a review. */

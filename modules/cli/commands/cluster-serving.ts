@@ -39,6 +39,7 @@ export async function serveOnCluster(
   const asked = { reference, plan, planFile, target, pool: serving ?? training, path, hours, purpose: "uplift serve" };
   const spec = endpointSpecOf(asked, new Date());
   const { endpoints, outputs } = await open(target, json);
+  if (outputs === null) throw platformDown(target);
   const served = await endpoints.serve(spec, { wait });
   if (json)
     printJson({ ...served.spec, url: served.url, apiKey: served.apiKey, state: served.state, reused: served.reused });
@@ -73,23 +74,20 @@ async function open(
   const engine = await openClusterEngine(target, json ? undefined : printProgress);
   const outputs = await engine.readOutputs();
   const config = kubeConfigOf(target, outputs);
-  if (config === null)
-    throw new UserError({
-      ...{
-        code: "platform-down",
-        path: target.name,
-        asked: "endpoints of the target's cluster",
-        found: "it is not up",
-      },
-      allowed: "a target whose platform is up",
-      todo: `uplift up RECIPE --target ${target.name}`,
-    });
+  if (config === null) throw platformDown(target);
   const named = (error: unknown) => Promise.reject(apiFailed(target, error));
   const view = {
     observe: (now: Date) => observeEndpoints(config, now).catch(named),
     remove: (name: string) => removeEndpointObjects(config, name).catch(named),
   };
   return { endpoints: new ClusterEndpoints({ engine, view, now: () => new Date() }), outputs };
+}
+
+function platformDown({ name }: ClusterTarget): UserError {
+  return new UserError({
+    ...{ code: "platform-down", path: name, asked: "endpoints of the target's cluster", found: "it is not up" },
+    ...{ allowed: "a target whose platform is up", todo: `uplift up RECIPE --target ${name}` },
+  });
 }
 
 /** The cluster's API away, or unwilling: no defect of ours. */

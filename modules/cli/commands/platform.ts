@@ -12,6 +12,7 @@ import {
   agreed,
   openClusterEngine,
   plansFor,
+  refuseForeignNamespaces,
   refuseShrinking,
   refuseWhileLive,
   reviewPlatform,
@@ -92,24 +93,42 @@ async function upCluster(target: ClusterTarget, files: readonly string[], option
   const { text, pools, before } = await reviewPlatform(engine, plans);
   if (!json) print(`${text}\n`);
   if (!skipPreflight) await requirePreflight(target, plans, { json });
+  await refuseForeignNamespaces(engine);
+  const interrupted = tellInterrupted(json);
   if (!json) print("What Pulumi would do:");
   const preview = await engine.platformPreview(plans);
-  if (!json) print(`  ${summary(preview.changes)}`);
+  if (!json) print(`  would be: ${summary(preview.changes)}`);
   if (!force) await refuseShrinking(engine, { pools, before, taken: preview.taken });
   const { create, update, replace, delete: gone } = preview.changes;
   if (create + update + replace + gone > 0) await agreed(`Make this of ${target.name}?`, options);
   const result = await engine.platformUp(plans);
   if (json) return printJson(result);
   print(`${summary(result.changes)} in ${result.durationSeconds.toFixed(0)} s`);
-  print(afterUp(result.outputs));
+  print(afterUp(target, result.outputs));
+  interrupted();
+}
+
+/** On Ctrl-C Pulumi ends what is under way by itself; this process waits for it and says so. Returns how to stop saying it. */
+function tellInterrupted(json: boolean): () => void {
+  const tell = () => {
+    process.exitCode = 130;
+    if (!json) print("Interrupted: Pulumi finishes what is under way. Run the same command again to go on.");
+  };
+  process.once("SIGINT", tell);
+  return () => process.off("SIGINT", tell);
 }
 
 /** How to reach what was made. */
-function afterUp(outputs: ClusterStackOutputs): string {
-  const web =
-    outputs.webUrl ??
-    `http://127.0.0.1:7600 after: kubectl -n ${NAMESPACES.platform} port-forward service/controller 7600`;
-  return `Dashboard and API: ${web}\nSlurm's REST API, inside the cluster: ${outputs.slurmRestUrl}`;
+function afterUp(target: ClusterTarget, { webUrl, slurmRestUrl }: ClusterStackOutputs): string {
+  const context = target.kind === "kubernetes" ? ` --context ${target.kubeContext}` : "";
+  const kubectl = `kubectl${context} -n ${NAMESPACES.platform}`;
+  return [
+    `Dashboard and API: ${webUrl ?? `http://127.0.0.1:7600 after: ${kubectl} port-forward service/controller 7600`}`,
+    `  its token: ${kubectl} get secret web-token -o jsonpath='{.data.token}' | base64 -d`,
+    `Slurm: kubectl${context} -n ${NAMESPACES.slurm} port-forward service/slurm-login 2222:22, then ssh -p 2222 USER@127.0.0.1`,
+    `  its REST API, inside the cluster: ${slurmRestUrl}`,
+    `Serve a model: uplift serve base --plan PLAN.json --target ${target.name}`,
+  ].join("\n");
 }
 
 async function previewCluster(target: ClusterTarget, files: readonly string[], json: boolean): Promise<void> {
@@ -119,7 +138,7 @@ async function previewCluster(target: ClusterTarget, files: readonly string[], j
   if (!json) print(`${text}\n`);
   const result = await engine.platformPreview(plans);
   if (json) printJson({ ...result, pools });
-  else print(summary(result.changes));
+  else print(`would be: ${summary(result.changes)}`);
 }
 
 async function destroyCluster(target: ClusterTarget, options: TargetOptions & DestroyOptions): Promise<void> {

@@ -28,11 +28,15 @@ export interface ManifestGroupArgs {
   readonly after?: readonly pulumi.Resource[];
   /** Objects that hold data: `destroy` leaves them, and what they lie in, until it is told otherwise. Default: none. */
   readonly protect?: (manifest: Manifest) => boolean;
+  /** Namespaces by name: all that an object with data waits for, so that nothing else is left with it. */
+  readonly namespaces?: Readonly<Record<string, pulumi.Resource>>;
 }
 
 /** One part of the platform: its objects under one name in the preview. */
 export class ManifestGroup extends pulumi.ComponentResource {
   readonly objects: pulumi.Resource[] = [];
+  /** Its namespaces by name. */
+  readonly namespaces: Record<string, pulumi.Resource> = {};
 
   constructor(name: string, args: ManifestGroupArgs, opts?: pulumi.ComponentResourceOptions) {
     super("uplift:cluster:Part", name, {}, opts);
@@ -43,7 +47,6 @@ export class ManifestGroup extends pulumi.ComponentResource {
       const made = args.manifests
         .filter((manifest) => turnOf(manifest) === turn)
         .map((manifest) => this.object(manifest, args, before));
-      this.objects.push(...made);
       before = [...before, ...made];
     }
     this.registerOutputs({});
@@ -51,18 +54,26 @@ export class ManifestGroup extends pulumi.ComponentResource {
 
   private object(
     manifest: Manifest,
-    { late = {}, provider, protect }: ManifestGroupArgs,
+    { late = {}, provider, protect, namespaces = {} }: ManifestGroupArgs,
     dependsOn: readonly pulumi.Resource[],
   ) {
     const { metadata, apiVersion, kind } = manifest;
     const group = apiVersion.includes("/") ? apiVersion : `core/${apiVersion}`;
     const place = metadata.namespace === undefined ? "" : `${metadata.namespace}/`;
-    return new KubernetesObject(
+    const kept = protect?.(manifest) ?? false;
+    const own = namespaces[metadata.namespace ?? ""];
+    const object = new KubernetesObject(
       `kubernetes:${group}:${kind}`,
       `${kind} ${place}${metadata.name}`,
       withLate(manifest, late) as pulumi.Inputs,
-      { parent: this, provider, dependsOn: [...dependsOn], version: PROVIDER_VERSION, protect: protect?.(manifest) },
+      {
+        ...{ parent: this, provider, version: PROVIDER_VERSION, protect: kept },
+        dependsOn: kept ? (own ? [own] : []) : [...dependsOn],
+      },
     );
+    this.objects.push(object);
+    if (kind === "Namespace") this.namespaces[metadata.name] = object;
+    return object;
   }
 }
 
@@ -70,7 +81,7 @@ export class ManifestGroup extends pulumi.ComponentResource {
 class KubernetesObject extends pulumi.CustomResource {}
 
 /** The same with every late value put in. */
-function withLate(value: unknown, late: Readonly<Record<string, pulumi.Input<string>>>): unknown {
+export function withLate(value: unknown, late: Readonly<Record<string, pulumi.Input<string>>>): unknown {
   if (typeof value === "string") {
     const parts = lateParts(value);
     if (parts.length === 1) return value;
@@ -114,7 +125,10 @@ export class SecretObject extends pulumi.CustomResource {
         kind: "Secret",
         type: "Opaque",
         metadata: { name: secretName, namespace, labels: labels(secretName) },
-        data: pulumi.secret({ ...Object.fromEntries(encoded), ...base64 }),
+        // An empty one would differ from what the API gives back, at every preview.
+        ...(encoded.length + Object.keys(base64).length > 0
+          ? { data: pulumi.secret({ ...Object.fromEntries(encoded), ...base64 }) }
+          : {}),
       },
       { ...opts, provider, version: PROVIDER_VERSION, additionalSecretOutputs: ["data", "stringData"] },
     );

@@ -8,6 +8,7 @@ import { INSTANCES, type InstanceName } from "../../../schemas/instance.ts";
 import { EKS_ADDONS } from "../../../schemas/pins.ts";
 import type { Pricing } from "../../../schemas/pricing.ts";
 import { type RecordedResource, recordResources } from "../../../test/support/recorded-resources.ts";
+import { RandomSecret } from "../apply/component.ts";
 import { AwsFoundation, type AwsFoundationArgs } from "./component.ts";
 import { awsTarget, BLOCK, NOW, ON_DEMAND, poolsWith, RESERVATION } from "./fixture.ts";
 import { subnetsOf } from "./subnets.ts";
@@ -33,6 +34,11 @@ const inputs = (resources: RecordedResource[], type: string, name: string): Any 
   of(resources, type, name)[0]?.inputs ?? expect.fail(`no ${type} ${name}`);
 const TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate";
 const GROUP = "aws:eks/nodeGroup:NodeGroup";
+
+const WEB = {
+  ...{ host: "uplift.example.org", ingressClass: "alb" },
+  tls: { kind: "acm" as const, certificateArn: "arn:aws:acm:us-east-1:111122223333:certificate/1" },
+};
 
 const PRICINGS: Record<string, Pricing> = { "on-demand": ON_DEMAND, reservation: RESERVATION, "capacity-block": BLOCK };
 const CASES = Object.values(INSTANCES).flatMap((instance) =>
@@ -280,6 +286,34 @@ describe("the program", () => {
     expect(s3.map(({ name }) => name)).toEqual(["controller"]);
   });
 
+  test("a dashboard behind AWS's load balancer has its controller's identity, which changes what its cluster made and no more", async () => {
+    const { resources } = await foundation({ target: awsTarget({ platform: { web: WEB } }) });
+    expect(inputs(resources, "aws:eks/podIdentityAssociation:PodIdentityAssociation", "load-balancer")).toMatchObject({
+      ...{ namespace: "kube-system", serviceAccount: "aws-load-balancer-controller" },
+    });
+    const cluster = inputs(resources, "aws:eks/cluster:Cluster", "cluster").name;
+    const { Statement } = JSON.parse(inputs(resources, "aws:iam/rolePolicy:RolePolicy", "load-balancer").policy);
+    const free = Statement.filter(({ Condition }: Any) => !Condition).map(({ Sid }: Any) => Sid);
+    expect(free).toEqual(["Look", "GroupsInTheVpc", "Listeners", "ListenersOf"]);
+    for (const { Sid, Action, Resource, Condition } of Statement) {
+      if (Sid === "Look") expect(Action.filter((one: string) => !/:(Describe|Get)/.test(one))).toEqual([]);
+      else expect([Resource].flat()).not.toContain("*");
+      if (Condition && Sid !== "FirstOfTheAccount") {
+        const { StringEquals } = Condition;
+        const ours = [
+          StringEquals["aws:RequestTag/elbv2.k8s.aws/cluster"],
+          StringEquals["aws:ResourceTag/elbv2.k8s.aws/cluster"],
+        ];
+        expect(ours.includes(cluster) || StringEquals[`aws:ResourceTag/kubernetes.io/cluster/${cluster}`]).toBeTruthy();
+      }
+    }
+    // Two zones, whatever zones the nodes are in: a load balancer asks for as many.
+    const internal = of(resources, "aws:ec2/subnet:Subnet").filter(
+      ({ inputs: one }: Any) => one.tags["kubernetes.io/role/internal-elb"],
+    );
+    expect(internal.map(({ inputs: one }) => one.availabilityZone)).toEqual(["us-east-1a", "us-east-1b"]);
+  });
+
   test("the nodes' own role joins the cluster and pulls images, and no more", () => {
     const attached = of(all, "aws:iam/rolePolicyAttachment:RolePolicyAttachment").filter(({ name }) =>
       name.startsWith("node-"),
@@ -400,6 +434,14 @@ describe("the program", () => {
     ]);
   });
 
+  test("MariaDB, which forces TLS from 11.8 on, refuses no connection of slurmdbd for want of it", () => {
+    const { family, parameters } = inputs(all, "aws:rds/parameterGroup:ParameterGroup", "accounting");
+    expect([family, inputs(all, "aws:rds/instance:Instance", "accounting").engineVersion]).toEqual([
+      ...["mariadb11.8", "11.8"],
+    ]);
+    expect(parameters).toContainEqual({ name: "require_secure_transport", value: "0" });
+  });
+
   test("no password is in clear anywhere", async () => {
     const leaderboard = inputs(all, "aws:rds/instance:Instance", "leaderboard");
     expect(leaderboard.password).toBe("[secret]");
@@ -455,6 +497,38 @@ describe("the program", () => {
     expect(of(all, "aws:autoscaling/schedule:Schedule")).toEqual([]);
   });
 
+  test("objects in the cluster wait for everything they need, and for no node of training, serving or sandboxes", async () => {
+    const resources = await recordResources(async () => {
+      const args = { target: awsTarget(), pools: poolsWith(), passwords: PASSWORDS, now: NOW };
+      const { ready } = new AwsFoundation("aws", args);
+      new RandomSecret("in the cluster", { bytes: 1, encoding: "hex" }, { dependsOn: [...ready] });
+    });
+    const options = new Map(resources.map(({ type, name, options }) => [`${type} ${name}`, options]));
+    const reached = new Set<string>();
+    const follow = (resource: string) => {
+      if (reached.has(resource)) return;
+      reached.add(resource);
+      for (const next of options.get(resource)?.dependsOn ?? []) follow(next);
+    };
+    follow("pulumi-nodejs:dynamic/uplift:RandomSecret in the cluster");
+    const late = [...options.keys()].filter((name) => name.startsWith("aws:") && !reached.has(name));
+    const pools = ["sandboxes", "serving", "training"];
+    expect(late.filter((name) => name.startsWith(`${GROUP} `))).toEqual(pools.map((pool) => `${GROUP} ${pool}`));
+    expect(late.filter((name) => name.startsWith(`${TEMPLATE} `))).toEqual(pools.map((pool) => `${TEMPLATE} ${pool}`));
+    // All else that is not waited for belongs to those groups, or to the money.
+    const others = late.filter((name) => !name.startsWith(GROUP) && !name.startsWith(TEMPLATE));
+    expect(
+      others.filter((name) => !/^aws:(autoscaling|budgets)\/|placementGroup:PlacementGroup training$/.test(name)),
+    ).toEqual([]);
+    expect([...reached]).toEqual(
+      expect.arrayContaining([
+        ...[`${GROUP} platform`, "aws:eks/addon:Addon aws-ebs-csi-driver", "aws:eks/cluster:Cluster cluster"],
+        ...["aws:ec2/route:Route route-nodes", "aws:eks/podIdentityAssociation:PodIdentityAssociation controller"],
+        ...["aws:rds/instance:Instance leaderboard", "aws:s3/bucketPolicy:BucketPolicy checkpoints"],
+      ]),
+    );
+  });
+
   test("says to manifests what they have to know, and nothing secret", async () => {
     const values = await recordOutputs(made);
     expect(values).toEqual({
@@ -464,7 +538,7 @@ describe("the program", () => {
         "fsx-mount-name": "fsxmount",
         "vpc-id": "vpc-id",
       },
-      ...{ "database-host": "leaderboard.rds.example", "accounting-host": "accounting.rds.example" },
+      "accounting-host": "accounting.rds.example",
       "eks-cluster": expect.stringMatching(/^uplift-aws-test-eks-/),
     });
   });
@@ -479,10 +553,23 @@ describe("the program", () => {
       },
     });
     expect(await settled(made.databaseUrl)).toBe(
-      "postgresql://uplift:planted-secret-1@leaderboard.rds.example:5432/uplift?sslmode=no-verify",
+      "postgresql://uplift:planted-secret-1@leaderboard.rds.example:5432/uplift",
     );
     expect(await (made.databaseUrl as Any).isSecret).toBe(true);
     expect(await (made.kubeconfig as Any).isSecret).toBe(false);
+  });
+
+  test("names a public name that its load balancer could not serve, and a region whose databases nobody could trust", async () => {
+    const mistakes = (platform: object, region = "us-east-1") => {
+      const zones = [`${region}a`];
+      const failed = foundation({ target: awsTarget({ region, zones, platform }) }).catch((error: unknown) => error);
+      return failed.then((error) => (error instanceof UserError ? error.issues.map(({ code }) => code) : error));
+    };
+    const secret = { kind: "secret" as const, name: "tls" };
+    expect(await mistakes({ web: { ...WEB, tls: secret } })).toEqual(["aws-web-tls"]);
+    expect(await mistakes({ web: { ...WEB, ingressClass: "nginx" } })).toEqual(["aws-web-tls"]);
+    expect(await mistakes({ web: WEB }, "us-west-2")).toEqual(["aws-web-certificate"]);
+    expect(await mistakes({}, "xx-nowhere-1")).toEqual(["aws-region-authorities"]);
   });
 
   test("names every mistake of a target at once, before anything is made", async () => {

@@ -14,11 +14,20 @@ import { Databases, LEADERBOARD } from "./database/component.ts";
 import { Addons, Eks } from "./eks/component.ts";
 import { PodRole, Role } from "./identity/component.ts";
 import { kubeconfig } from "./kubeconfig.ts";
+import { hasLoadBalancer, LOAD_BALANCER_ACCOUNT } from "./load-balancer.ts";
 import { awsName } from "./names.ts";
 import { Network } from "./network/component.ts";
 import { NodeGroup } from "./node-group/component.ts";
 import { AUTOSCALER_TAG, nodePools } from "./node-pools.ts";
-import { type Account, autoscalerPolicy, controllerPolicy, podTrust, serviceTrust } from "./policies.ts";
+import {
+  type Account,
+  autoscalerPolicy,
+  controllerPolicy,
+  loadBalancerPolicy,
+  type Policy,
+  podTrust,
+  serviceTrust,
+} from "./policies.ts";
 import { Storage } from "./storage/component.ts";
 import { serviceCidr } from "./subnets.ts";
 import { type AwsTarget, targetTags } from "./target.ts";
@@ -33,33 +42,26 @@ export interface AwsFoundationArgs {
   readonly passwords: { readonly leaderboard: pulumi.Input<string>; readonly accounting: pulumi.Input<string> };
   /** Whether a capacity block is open decides how many nodes are asked for. */
   readonly now: Date;
-  /**
-   * RDS's certificate bundle as the controller's pods have it. With it the server is verified; without it (default) the connection is
-   * encrypted only.
-   */
-  readonly databaseCaPath?: string;
   /** Lets data go: nothing is protected, and `destroy` deletes buckets, files and databases. Default false. */
   readonly release?: boolean;
 }
 
-/** Values of late("…") in manifests. */
-export type LateValue =
-  | "fsx-id"
-  | "fsx-dns-name"
-  | "fsx-mount-name"
-  | "database-host"
-  | "accounting-host"
-  | "eks-cluster"
-  | "vpc-id";
+/** Values of late("…") in manifests and charts. */
+export type LateValue = "fsx-id" | "fsx-dns-name" | "fsx-mount-name" | "accounting-host" | "eks-cluster" | "vpc-id";
 
 export class AwsFoundation extends pulumi.ComponentResource {
   /** With no secret in it: `aws eks get-token` makes a token at each use. */
   readonly kubeconfig: pulumi.Output<string>;
   readonly clusterName: pulumi.Output<string>;
   readonly late: Readonly<Record<LateValue, pulumi.Output<string>>>;
-  readonly buckets: Readonly<Record<Bucket, pulumi.Output<string>>>;
-  /** postgresql://…, a secret. */
+  /** postgresql://…, a secret. Who connects checks RDS's certificate (modules/stores/database.ts). */
   readonly databaseUrl: pulumi.Output<string>;
+  /**
+   * What objects in the cluster need, and outlive when all goes: network, data stores, the control plane and who may enter it,
+   * add-ons, the platform's nodes, identities of pods. Not the nodes of training, serving and sandboxes: AWS may have none of them
+   * right then, and dashboard, runs and data must be there all the same.
+   */
+  readonly ready: readonly pulumi.Resource[];
 
   constructor(name: string, args: AwsFoundationArgs, opts?: pulumi.ComponentResourceOptions) {
     super("uplift:aws:Foundation", name, {}, opts);
@@ -149,15 +151,21 @@ export class AwsFoundation extends pulumi.ComponentResource {
         ),
     );
     // For the nodes they run on, not for GPUs, which may be long in coming.
-    const after = groups.flatMap(({ kind, group }) => (kind === "platform" ? [group] : []));
-    new Addons("addons-after-nodes", { ...addons, turn: "after-nodes", after }, part);
+    const platformNodes = groups.filter(({ kind }) => kind === "platform");
+    const after = platformNodes.map(({ group }) => group);
+    const late = new Addons("addons-after-nodes", { ...addons, turn: "after-nodes", after }, part);
 
-    const allowed = (what: string, account: Account, allows: pulumi.Input<ReturnType<typeof controllerPolicy>>) =>
-      new PodRole(
-        what,
-        { clusterName: eks.name, account, roleName: roleName(what), trust: podTrust(account, eksArn), allows },
-        part,
-      );
+    const identities: PodRole[] = [];
+    const allowed = (what: string, account: Account, allows: pulumi.Input<Policy>) => {
+      const args = {
+        clusterName: eks.name,
+        account,
+        roleName: roleName(what),
+        trust: podTrust(account, eksArn),
+        allows,
+      };
+      identities.push(new PodRole(what, args, part));
+    };
     const stored = pulumi.all([storage.bucketNames, storage.keyArn] as const);
     allowed(
       "controller",
@@ -172,6 +180,10 @@ export class AwsFoundation extends pulumi.ComponentResource {
         `arn:aws:eks:${region}:${accountId}:nodegroup/${eksName}/*/*`,
       ),
     );
+    if (hasLoadBalancer(target)) {
+      const policy = loadBalancerPolicy({ accountId, region, cluster: eksName });
+      allowed("load-balancer", LOAD_BALANCER_ACCOUNT, policy);
+    }
     new Budget("budget", { budgetName: awsName(target, "budget"), targetName: target.name, ...platform.budget }, part);
 
     this.clusterName = eks.name;
@@ -183,18 +195,15 @@ export class AwsFoundation extends pulumi.ComponentResource {
     this.late = {
       ...{ "fsx-id": storage.fileSystem.id, "fsx-dns-name": storage.fileSystem.dnsName },
       ...{ "fsx-mount-name": storage.fileSystem.mountName, "vpc-id": network.vpcId, "eks-cluster": eks.name },
-      ...{ "database-host": databases.leaderboardHost, "accounting-host": databases.accountingHost },
+      "accounting-host": databases.accountingHost,
     };
-    this.buckets = storage.bucketNames;
-    const tls = args.databaseCaPath
-      ? `sslmode=verify-full&sslrootcert=${encodeURIComponent(args.databaseCaPath)}`
-      : "sslmode=no-verify";
+    this.ready = [network, storage, databases, eks, early, ...platformNodes, late, ...identities];
     this.databaseUrl = pulumi.secret(
       pulumi
         .all([args.passwords.leaderboard, databases.leaderboardHost])
         .apply(
           ([password, host]) =>
-            `postgresql://${LEADERBOARD.user}:${encodeURIComponent(password)}@${host}:5432/${LEADERBOARD.database}?${tls}`,
+            `postgresql://${LEADERBOARD.user}:${encodeURIComponent(password)}@${host}:5432/${LEADERBOARD.database}`,
         ),
     );
     this.registerOutputs({ clusterName: this.clusterName });

@@ -112,6 +112,129 @@ export function autoscalerPolicy(tag: { key: string; value: string }, nodeGroups
   );
 }
 
+/**
+ * The load balancer controller makes, changes and deletes application load balancers, their groups of targets and their security
+ * groups, all of which it tags with the cluster's name, and opens the nodes' own group to them. What its documented policy allows
+ * beyond that (WAF, Shield, Cognito, discovery of certificates, network load balancers) is not used here.
+ */
+export function loadBalancerPolicy({
+  accountId,
+  region,
+  cluster,
+}: {
+  readonly accountId: string;
+  readonly region: string;
+  readonly cluster: string;
+}): Policy {
+  const of = (service: string, ...what: string[]) =>
+    what.map((resource) => `arn:aws:${service}:${region}:${accountId}:${resource}`);
+  const balancers = (...what: string[]) => of("elasticloadbalancing", ...what);
+  const groups = of("ec2", "security-group/*");
+  const ours = balancers("loadbalancer/app/*", "targetgroup/*");
+  const TAG = "elbv2.k8s.aws/cluster";
+  const made = { StringEquals: { [`aws:RequestTag/${TAG}`]: cluster } };
+  const tagged = { StringEquals: { [`aws:ResourceTag/${TAG}`]: cluster } };
+  const elb = (...actions: string[]) => actions.map((action) => `elasticloadbalancing:${action}`);
+  const allow = { Effect: "Allow" } as const;
+  return policy(
+    {
+      ...{ Sid: "Look", ...allow },
+      // Descriptions know no resources.
+      Action: [
+        ...[
+          "AccountAttributes",
+          "Addresses",
+          "AvailabilityZones",
+          "Instances",
+          "InternetGateways",
+          "NetworkInterfaces",
+        ].map((what) => `ec2:Describe${what}`),
+        ...["RouteTables", "SecurityGroups", "Subnets", "Tags", "VpcPeeringConnections", "Vpcs"].map(
+          (what) => `ec2:Describe${what}`,
+        ),
+        "ec2:GetSecurityGroupsForVpc",
+        ...elb(
+          ...[
+            "CapacityReservation",
+            "ListenerAttributes",
+            "ListenerCertificates",
+            "Listeners",
+            "LoadBalancerAttributes",
+          ].map((what) => `Describe${what}`),
+          ...[
+            "LoadBalancers",
+            "Rules",
+            "SSLPolicies",
+            "Tags",
+            "TargetGroupAttributes",
+            "TargetGroups",
+            "TargetHealth",
+          ].map((what) => `Describe${what}`),
+          "DescribeTrustStores",
+        ),
+      ],
+      Resource: "*",
+    },
+    {
+      ...{ Sid: "FirstOfTheAccount", ...allow, Action: "iam:CreateServiceLinkedRole" },
+      Resource: `arn:aws:iam::${accountId}:role/aws-service-role/elasticloadbalancing.amazonaws.com/*`,
+      Condition: { StringEquals: { "iam:AWSServiceName": "elasticloadbalancing.amazonaws.com" } },
+    },
+    { Sid: "GroupsInTheVpc", ...allow, Action: "ec2:CreateSecurityGroup", Resource: of("ec2", "vpc/*") },
+    { Sid: "MakeGroups", ...allow, Action: "ec2:CreateSecurityGroup", Resource: groups, Condition: made },
+    {
+      ...{ Sid: "TagNewGroups", ...allow, Action: "ec2:CreateTags", Resource: groups },
+      Condition: { StringEquals: { ...made.StringEquals, "ec2:CreateAction": "CreateSecurityGroup" } },
+    },
+    {
+      ...{ Sid: "ChangeGroups", ...allow },
+      Action: ["AuthorizeSecurityGroupIngress", "DeleteSecurityGroup", "RevokeSecurityGroupIngress"].map(
+        (action) => `ec2:${action}`,
+      ),
+      ...{ Resource: groups, Condition: tagged },
+    },
+    {
+      // EKS's own group, which is on every node and carries this tag: it is told to let the load balancer in.
+      ...{ Sid: "OpenNodes", ...allow },
+      Action: ["ec2:AuthorizeSecurityGroupIngress", "ec2:RevokeSecurityGroupIngress"],
+      ...{
+        Resource: groups,
+        Condition: { StringEquals: { [`aws:ResourceTag/kubernetes.io/cluster/${cluster}`]: "owned" } },
+      },
+    },
+    { Sid: "Make", ...allow, Action: elb("CreateLoadBalancer", "CreateTargetGroup"), Resource: ours, Condition: made },
+    {
+      ...{ Sid: "TagNew", ...allow, Action: elb("AddTags"), Resource: ours },
+      Condition: {
+        StringEquals: {
+          ...made.StringEquals,
+          "elasticloadbalancing:CreateAction": ["CreateLoadBalancer", "CreateTargetGroup"],
+        },
+      },
+    },
+    {
+      ...{ Sid: "Change", ...allow },
+      Action: elb(
+        ...["AddTags", "DeleteLoadBalancer", "DeleteTargetGroup", "DeregisterTargets", "ModifyLoadBalancerAttributes"],
+        ...["ModifyTargetGroup", "ModifyTargetGroupAttributes", "RegisterTargets", "RemoveTags", "SetIpAddressType"],
+        ...["SetSecurityGroups", "SetSubnets"],
+      ),
+      ...{ Resource: ours, Condition: tagged },
+    },
+    {
+      // Their names begin with their load balancer's; tags come after they are made.
+      ...{ Sid: "Listeners", ...allow },
+      Action: elb(
+        ...["AddListenerCertificates", "AddTags", "CreateListener", "CreateRule", "DeleteListener", "DeleteRule"],
+        ...["ModifyListener", "ModifyListenerAttributes", "ModifyRule", "RemoveListenerCertificates", "RemoveTags"],
+        "SetRulePriorities",
+      ),
+      Resource: balancers("listener/app/*", "listener-rule/app/*"),
+    },
+    { Sid: "ListenersOf", ...allow, Action: elb("CreateListener"), Resource: balancers("loadbalancer/app/*") },
+  );
+}
+
 /** Nobody speaks to a bucket but by TLS 1.2 or newer; nobody outside the account at all. */
 export function bucketPolicy(name: string, accountId: string): Policy {
   const Resource = [bucketArn(name), `${bucketArn(name)}/*`];

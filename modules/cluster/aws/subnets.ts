@@ -3,7 +3,7 @@
  *
  * nodes     of each zone the target names: where instances and their pods get addresses. GPU nodes lie in the first only.
  * public    one a zone: NAT gateway, public load balancers. No instance.
- * internal  one a zone, without a way out: ends of the EKS control plane, databases.
+ * internal  one a zone, without a way out: ends of the EKS control plane, databases, internal load balancers.
  *
  * EKS and RDS want two zones. Where a target names one (its reservation's), a second is taken for public and internal alone.
  */

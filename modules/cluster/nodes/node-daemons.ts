@@ -3,7 +3,7 @@
  * They have access to their node, so they live in a namespace of their own.
  */
 import type { DaemonSet } from "kubernetes-types/apps/v1.js";
-import type { Manifest } from "../../../schemas/manifest.ts";
+import { type Manifest, NO_RIGHTS } from "../../../schemas/manifest.ts";
 import { thirdPartyImage } from "../../../schemas/pins.ts";
 import { instanceOf, type PlatformTarget } from "../../../schemas/target.ts";
 import { daemonSet } from "./daemon-set.ts";
@@ -44,9 +44,7 @@ function gpuDevicePlugin(target: PlatformTarget): DaemonSet & Manifest {
           securityContext: {
             // Root owns kubelet's socket.
             runAsUser: 0,
-            allowPrivilegeEscalation: false,
-            readOnlyRootFilesystem: true,
-            capabilities: { drop: ["ALL"] },
+            ...NO_RIGHTS,
             seccompProfile: { type: "RuntimeDefault" },
           },
           volumeMounts: [{ name: "device-plugins", mountPath: "/var/lib/kubelet/device-plugins" }],

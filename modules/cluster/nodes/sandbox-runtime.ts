@@ -12,8 +12,8 @@ import { labels, type Manifest, NAMESPACES } from "../../../schemas/manifest.ts"
 import { thirdPartyImage } from "../../../schemas/pins.ts";
 import { placement } from "../../../schemas/placement.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
+import { scriptText } from "../script-text.ts";
 import { daemonSet } from "./daemon-set.ts";
-import { scriptText } from "./script-text.ts";
 
 /** containerd's names of the runtimes. */
 const HANDLERS = { gvisor: "runsc", kata: "kata" } as const;
@@ -55,7 +55,7 @@ function installerScript(): ConfigMap & Manifest {
     apiVersion: "v1",
     kind: "ConfigMap",
     metadata: { name: INSTALLER, namespace: NAMESPACES.system, labels: labels(INSTALLER) },
-    data: { "install-gvisor.sh": scriptText("install-gvisor.sh") },
+    data: { "install-gvisor.sh": scriptText("nodes/scripts/install-gvisor.sh") },
   };
 }
 

@@ -22,7 +22,8 @@ export const ALERTS: readonly Alert[] = [
     alert: "UpliftControllerDown",
     expr: `absent(${m.up}{${UPLIFT}, service="controller"} == 1)`,
     ...{ for: "5m", severity: "critical" },
-    summary: "The controller does not answer: runs go on, and nothing is submitted, evaluated or published.",
+    summary:
+      "The controller does not answer: no dashboard, no leaderboard, and endpoints whose time is over hold their objects.",
     todo: "kubectl -n uplift describe pod -l app.kubernetes.io/name=controller",
   },
   {

@@ -5,6 +5,7 @@
  */
 import type { Finding, FindingStatus, PreflightReport } from "../../../schemas/finding.ts";
 import type { Plan } from "../../../schemas/plan.ts";
+import { ALB } from "../../../schemas/platform.ts";
 import type { ClusterTarget } from "../../../schemas/target.ts";
 import { awsIssues } from "../aws/check.ts";
 import type { AwsTarget } from "../aws/target.ts";
@@ -18,7 +19,7 @@ import { instanceFactChecks, offeringChecks } from "./aws/instance-types.ts";
 import { addressCheck, zoneChecks } from "./aws/network.ts";
 import { countQuotaChecks, vcpuQuotaChecks } from "./aws/quotas.ts";
 import { reservationChecks } from "./aws/reservation.ts";
-
+import { ingressControllerCheck } from "./aws/web.ts";
 import { type Check, runChecks } from "./check.ts";
 import { accessCheck } from "./kubernetes/access.ts";
 import type { Contexts, KubernetesApi } from "./kubernetes/api.ts";
@@ -146,7 +147,8 @@ function awsChecks(target: AwsTarget, plans: readonly Plan[], { api, names }: Aw
     ...(plans.length > 0 ? [budgetCheck(plans, target.platform.budget.monthlyDollars)] : []),
     targetCheck(target, awsIssues(target, pools)),
     accountCheck(api, target.platform.accountId),
-    apiAccessCheck(target.platform.apiCidrs),
+    apiAccessCheck(api, target.platform.apiCidrs, names.cluster),
+    ...(target.platform.web ? [ingressControllerCheck(api, target.platform.web, names.cluster)] : []),
     ...zoneChecks(api, target),
     ...reservationChecks(api, target, pools, plans, now),
     ...vcpuQuotaChecks(api, target, pools),
@@ -204,7 +206,8 @@ async function eksFindings(target: ClusterTarget, { cluster, names }: AwsClients
       operatorCheck(api, SLURM_OPERATOR, false),
       networkPolicyCheck(api),
       ...(prometheus ? [prometheusCheck(api)] : []),
-      ...(web ? ingressChecks(api, web) : []),
+      // The class "alb" comes with the platform.
+      ...(web && web.ingressClass !== ALB ? ingressChecks(api, web) : []),
     ],
     seconds - (Date.now() - begun) / 1000,
   );

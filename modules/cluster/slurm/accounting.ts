@@ -3,9 +3,10 @@
  * Slurm goes on without it: slurmctld keeps what it has to say until slurmdbd is back.
  */
 import type { StatefulSet } from "kubernetes-types/apps/v1.js";
-import type { Service } from "kubernetes-types/core/v1.js";
+import type { ConfigMap, Service } from "kubernetes-types/core/v1.js";
 import { labels, type Manifest } from "../../../schemas/manifest.ts";
 import { placement } from "../../../schemas/placement.ts";
+import { rdsAuthorities } from "../aws/rds-authorities.ts";
 import { blockClassOf, type SlurmArgs } from "./args.ts";
 import { image, LOCKED, resources } from "./containers.ts";
 import { identityInit, identityMounts, identityVolumes } from "./identity.ts";
@@ -22,13 +23,33 @@ const MYSQL = 999;
 const NAME = "slurm_acct_db";
 const USER = "slurm";
 
-export function accountingManifests(args: SlurmArgs): (Manifest & (Accounting | StatefulSet | Service))[] {
-  return [accounting(args), ...(args.accountingHost === undefined ? [databaseService(), database(args)] : [])];
+/** Certificates that RDS's servers are signed by, and where slurmdbd has them. */
+const AUTHORITIES = "rds-authorities";
+const AUTHORITIES_FOLDER = "/uplift/rds-authorities";
+const AUTHORITIES_FILE = "ca.pem";
+
+export function accountingManifests(args: SlurmArgs): (Manifest & (Accounting | StatefulSet | Service | ConfigMap))[] {
+  const { target } = args;
+  return [
+    ...(target.kind === "aws" ? [authorities(target.region)] : []),
+    accounting(args),
+    ...(args.accountingHost === undefined ? [databaseService(), database(args)] : []),
+  ];
+}
+
+function authorities(region: string): ConfigMap & Manifest {
+  return {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name: AUTHORITIES, namespace: NAMESPACE, labels: labels(AUTHORITIES) },
+    data: { [AUTHORITIES_FILE]: rdsAuthorities(region) },
+  };
 }
 
 function accounting(args: SlurmArgs): Accounting {
   const { target } = args;
   const slurmdbd = image(target, "slurmdbd");
+  const isRds = target.kind === "aws";
   return {
     apiVersion: "slinky.slurm.net/v1beta1",
     kind: "Accounting",
@@ -43,19 +64,29 @@ function accounting(args: SlurmArgs): Accounting {
         username: USER,
         passwordKeyRef: { ...DATABASE_PASSWORD },
       },
+      // slurmdbd speaks TLS to its database only when told a file (mysql_common.c, _set_mysql_ssl_opts), and then checks the server.
+      ...(isRds ? { extraConf: `StorageParameters=SSL_CA=${AUTHORITIES_FOLDER}/${AUTHORITIES_FILE}` } : {}),
       slurmdbd: {
         image: slurmdbd,
         // The operator passes no annotations of a template on here (accounting_app.go).
         env: Object.entries(keyGeneration(args)).map(([, value]) => ({ name: "KEY_GENERATION", value })),
         resources: resources("250m", "1Gi"),
         securityContext: { ...LOCKED, runAsNonRoot: true },
-        volumeMounts: [...identityMounts(), { name: "tmp", mountPath: "/tmp" }],
+        volumeMounts: [
+          ...identityMounts(),
+          { name: "tmp", mountPath: "/tmp" },
+          ...(isRds ? [{ name: AUTHORITIES, mountPath: AUTHORITIES_FOLDER, readOnly: true }] : []),
+        ],
       },
       template: {
         spec: {
           ...placement(target, "platform"),
           initContainers: [identityInit(target, slurmdbd, { restart: true })],
-          volumes: [...identityVolumes(), { name: "tmp", emptyDir: { sizeLimit: "1Gi" } }],
+          volumes: [
+            ...identityVolumes(),
+            { name: "tmp", emptyDir: { sizeLimit: "1Gi" } },
+            ...(isRds ? [{ name: AUTHORITIES, configMap: { name: AUTHORITIES } }] : []),
+          ],
         },
       },
     },

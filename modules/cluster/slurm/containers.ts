@@ -2,6 +2,7 @@
  * Containers: what the pods of Slurm's daemons have in common. Pure.
  */
 import type { Container, ResourceRequirements, SecurityContext } from "kubernetes-types/core/v1.js";
+import { NO_RIGHTS } from "../../../schemas/manifest.ts";
 import { type ThirdPartyImage, thirdPartyImage } from "../../../schemas/pins.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
 
@@ -13,15 +14,10 @@ export function image(target: PlatformTarget, role: ThirdPartyImage): string {
  * As little as a container can have. In containers that the operator makes itself, `allowPrivilegeEscalation: false` is lost: it
  * drops what is false or empty before it merges (slurm-operator v1.1.0, structutils/kube.go).
  */
-export const LOCKED = {
-  allowPrivilegeEscalation: false,
-  readOnlyRootFilesystem: true,
-  capabilities: { drop: ["ALL"] },
-  seccompProfile: { type: "RuntimeDefault" },
-} as const satisfies SecurityContext;
+export const LOCKED = { ...NO_RIGHTS, seccompProfile: { type: "RuntimeDefault" } } satisfies SecurityContext;
 
 /** For images of Slinky whose supervisord keeps its pid file and socket in /tmp of the root filesystem. */
-export const SUPERVISED = { ...LOCKED, readOnlyRootFilesystem: false } as const satisfies SecurityContext;
+export const SUPERVISED = { ...LOCKED, readOnlyRootFilesystem: false } satisfies SecurityContext;
 
 /** No CPU limit: a daemon that is throttled answers late, and late answers drain nodes. */
 export function resources(cpu: string, memory: string): ResourceRequirements {

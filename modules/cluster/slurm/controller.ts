@@ -8,11 +8,11 @@
 import type { ConfigMap } from "kubernetes-types/core/v1.js";
 import { labels, type Manifest } from "../../../schemas/manifest.ts";
 import { placement } from "../../../schemas/placement.ts";
+import { scriptText } from "../script-text.ts";
 import { blockClassOf, type SlurmArgs } from "./args.ts";
 import { image, LOCKED, logSidecar, resources, SUPERVISED } from "./containers.ts";
 import { identityInit, identityMounts, identityVolumes } from "./identity.ts";
 import { CLUSTER_NAME, CONFIG_FILES, EPILOG, JWT_KEY, NAMESPACE, PROLOG, SLURM, SLURM_KEY } from "./names.ts";
-import { scriptText } from "./script-text.ts";
 import type { Controller } from "./slinky-types.ts";
 import { workerSize } from "./worker-size.ts";
 import { keyGeneration } from "./workers.ts";
@@ -30,8 +30,8 @@ export function controllerManifests(args: SlurmArgs): (Manifest & (ConfigMap | C
       "plugstack.conf": "include /usr/share/pyxis/*\n",
     }),
     // The operator takes every key of these as a file name of slurm.conf.
-    configMap(PROLOG, { "prolog-uplift.sh": scriptText("prolog.sh") }),
-    configMap(EPILOG, { "epilog-uplift.sh": scriptText("epilog.sh") }),
+    configMap(PROLOG, { "prolog-uplift.sh": scriptText("slurm/scripts/prolog.sh") }),
+    configMap(EPILOG, { "epilog-uplift.sh": scriptText("slurm/scripts/epilog.sh") }),
     controller(args),
   ];
 }

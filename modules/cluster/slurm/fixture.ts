@@ -11,7 +11,7 @@ import type { SlurmArgs } from "./args.ts";
 
 const ALICE = { name: "alice", uid: 2001, publicKeys: ["ssh-ed25519 AAAA alice@laptop"] };
 
-export function kubernetesTarget(platform: Partial<KubernetesPlatform> = {}): PlatformTarget {
+export function kubernetesTarget(platform: Partial<z.input<typeof KubernetesPlatform>> = {}): PlatformTarget {
   const target = platformTarget(ClusterTarget.parse(kubernetes));
   if (target.kind !== "kubernetes") throw new Error("not the kubernetes target");
   return { ...target, platform: KubernetesPlatform.parse({ ...target.platform, users: [ALICE], ...platform }) };

@@ -1,5 +1,6 @@
 /**
- * Homes: the init container that makes the folders of runs and people on the shared storage, once. Pure.
+ * Homes: the init container that makes people's homes on the shared storage, once. Pure. All other folders are of the Job of
+ * storage/shared-folders.ts; a home comes with its person, and no Job waits for that.
  */
 import type { Container } from "kubernetes-types/core/v1.js";
 import type { SlurmArgs } from "./args.ts";

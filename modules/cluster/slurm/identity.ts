@@ -10,15 +10,15 @@
 import { createHash } from "node:crypto";
 import type { ConfigMap, Container, Volume, VolumeMount } from "kubernetes-types/core/v1.js";
 import { UserError } from "../../../schemas/error.ts";
-import { labels, type Manifest } from "../../../schemas/manifest.ts";
+import { labels, type Manifest, UPLIFT_UID } from "../../../schemas/manifest.ts";
 import type { SlurmUser } from "../../../schemas/platform.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
+import { scriptText } from "../script-text.ts";
 import { LOCKED, resources } from "./containers.ts";
 import { NAMESPACE } from "./names.ts";
-import { scriptText } from "./script-text.ts";
 
 /** Who submits runs: the controller's service account in Slurm. */
-export const RUNS_USER = { name: "uplift", uid: 990 } as const;
+export const RUNS_USER = { name: "uplift", uid: UPLIFT_UID } as const;
 
 /** Names that are somebody else's in every image. */
 const TAKEN = ["root", "daemon", "nobody", "slurm", "sshd", RUNS_USER.name];
@@ -62,8 +62,8 @@ export function identityManifest(target: PlatformTarget): ConfigMap & Manifest {
         .map(({ name, uid }) => `${name}:*:${uid}:${uid}:${name}:${home(target, name)}:/bin/bash\n`)
         .join(""),
       group: everyone.map(({ name, uid }) => `${name}:*:${uid}:\n`).join(""),
-      "identity.sh": scriptText("identity.sh"),
-      "homes.sh": scriptText("homes.sh"),
+      "identity.sh": scriptText("slurm/scripts/identity.sh"),
+      "homes.sh": scriptText("slurm/scripts/homes.sh"),
     },
   };
 }

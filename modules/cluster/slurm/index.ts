@@ -3,5 +3,5 @@
  * Reads the scripts of scripts/; writes nothing.
  */
 export { SLURM_REST_URL } from "./names.ts";
-export { operatorCharts } from "./operator-charts.ts";
+export { type ChartInstall, operatorCharts } from "./operator-charts.ts";
 export { slurmManifests } from "./slurm-manifests.ts";

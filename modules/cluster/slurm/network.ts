@@ -3,7 +3,7 @@
  * namespace; what runs outside it reaches REST only.
  */
 import type { NetworkPolicy, NetworkPolicyIngressRule } from "kubernetes-types/networking/v1.js";
-import { labels, type Manifest, NAMESPACES } from "../../../schemas/manifest.ts";
+import { labels, type Manifest, NAMESPACES, PROMETHEUS_PEER } from "../../../schemas/manifest.ts";
 import { DATABASE, DATABASE_PORT } from "./accounting.ts";
 import type { SlurmArgs } from "./args.ts";
 import { APP, NAMESPACE } from "./names.ts";
@@ -11,6 +11,8 @@ import { APP, NAMESPACE } from "./names.ts";
 type Policy = NetworkPolicy & Manifest;
 
 export function networkPolicies({ target, accountingHost }: SlurmArgs): Policy[] {
+  const { installed } = target.kind === "kubernetes" ? target.platform : { installed: null };
+  const operator = installed?.slurmOperator ? installed.slurmOperatorNamespace : NAMESPACES.slurmOperator;
   return [
     policy(
       "slurm-inside",
@@ -22,7 +24,7 @@ export function networkPolicies({ target, accountingHost }: SlurmArgs): Policy[]
       "slurm-restapi",
       { matchLabels: { [APP]: "slurmrestd" } },
       {
-        from: [NAMESPACES.platform, NAMESPACES.slurmOperator].map(namespace),
+        from: [NAMESPACES.platform, operator].map(namespace),
         ports: [{ protocol: "TCP", port: 6820 }],
       },
     ),
@@ -38,13 +40,13 @@ export function networkPolicies({ target, accountingHost }: SlurmArgs): Policy[]
           ),
         ]
       : []),
-    // slurmctld answers /metrics on its only port, to whoever may reach it; Prometheus' namespace is not ours to know.
+    // slurmctld answers /metrics on its only port, to whoever may reach it.
     ...(target.platform.prometheus
       ? [
           policy(
             "slurm-metrics",
             { matchLabels: { [APP]: "slurmctld" } },
-            { from: [{ namespaceSelector: {} }], ports: [{ protocol: "TCP", port: 6817 }] },
+            { from: [PROMETHEUS_PEER], ports: [{ protocol: "TCP", port: 6817 }] },
           ),
         ]
       : []),

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { CHARTS } from "../../../schemas/pins.ts";
+import type { PlatformTarget } from "../../../schemas/target.ts";
 import { awsTarget, kubernetesTarget } from "./fixture.ts";
 import { operatorCharts } from "./operator-charts.ts";
 
@@ -12,13 +13,31 @@ it("The operator comes after its kinds, and both after what gives its webhook a 
 });
 
 it("What the cluster has already is left alone", () => {
-  const { installed } = (kubernetesTarget() as { platform: { installed: Record<string, boolean> } }).platform;
-  const names = (changes: Record<string, boolean>) =>
-    operatorCharts({ target: kubernetesTarget({ installed: { ...installed, ...changes } as never }) }).map(
-      ({ name }) => name,
-    );
+  const names = (installed: Record<string, boolean>) =>
+    operatorCharts({ target: kubernetesTarget({ installed }) }).map(({ name }) => name);
   expect(names({ certManager: true })).toEqual(["slurm-operator-crds", "slurm-operator"]);
   expect(names({ slurmOperator: true })).toEqual(["cert-manager"]);
+});
+
+it("The operator runs on the platform's nodes, and two webhooks on two of them where there are two", () => {
+  const values = (target: PlatformTarget) =>
+    operatorCharts({ target }).find(({ name }) => name === "slurm-operator")?.values as Record<
+      "operator" | "webhook",
+      { affinity: object; replicas?: number; pdb?: object }
+    >;
+  const node = (key: string, value: string) => ({
+    requiredDuringSchedulingIgnoredDuringExecution: {
+      nodeSelectorTerms: [{ matchExpressions: [{ key, operator: "In", values: [value] }] }],
+    },
+  });
+  const own = kubernetesTarget();
+  const nodes = own.kind === "kubernetes" ? { ...own.platform.nodes, platform: { pool: "services" } } : undefined;
+  expect(values(awsTarget()).operator.affinity).toEqual({ nodeAffinity: node("uplift.dev/pool", "platform") });
+  expect(values(kubernetesTarget({ nodes })).operator.affinity).toEqual({ nodeAffinity: node("pool", "services") });
+  expect(values(own).operator.affinity).toEqual({});
+  const { replicas, pdb, affinity } = values(own).webhook;
+  expect([replicas, pdb]).toEqual([2, { enabled: true, minAvailable: 1 }]);
+  expect(Object.keys(affinity)).toEqual(["podAntiAffinity"]);
 });
 
 it("Charts come from the target's mirror in the pinned versions", () => {

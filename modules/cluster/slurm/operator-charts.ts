@@ -1,13 +1,22 @@
 /**
  * Operator charts: what is installed before any object of Slurm: cert-manager, Slinky's kinds, Slinky's operator. Pure.
- * In this order, and removed in the opposite one: the operator's webhook gets its certificate from cert-manager, and refuses
- * every change of Slurm's objects while it is away (failurePolicy Fail). No value is random, so a second preview shows no change.
+ * In this order, and removed in the opposite one: the operator's webhook gets its certificate from cert-manager. No value is
+ * random, so a second preview shows no change.
+ *
+ * The whole cluster leans on the webhook (failurePolicy Fail): while none of its pods answers, no object of Slurm can be changed,
+ * and no pod of any namespace but kube-system and the operator's own gets a node, for it sees every pods/binding. Hence two
+ * of them, on two nodes where there are two, and a disruption budget. The operator itself may be away: what runs goes on.
+ *
+ * Without the Prometheus operator's kinds every look of 1.1.0 at the Controller ends in an error: its last step deletes a
+ * ServiceMonitor that nobody asked for, and takes no "no such kind" for an answer. Service, slurm.conf and StatefulSet come
+ * before that step, the status after it, so Slurm works (test/slurm-operator.test.ts); the log has a line a retry.
  */
+import type { PodAntiAffinity } from "kubernetes-types/core/v1.js";
 import { NAMESPACES } from "../../../schemas/manifest.ts";
 import { CHARTS } from "../../../schemas/pins.ts";
 import { placement } from "../../../schemas/placement.ts";
-import { POOL_LABEL } from "../../../schemas/pool.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
+import { poolAffinity } from "../nodes/daemon-set.ts";
 import { image } from "./containers.ts";
 
 /** A Helm release as data. */
@@ -60,34 +69,39 @@ function slurmOperatorCrds(target: PlatformTarget): ChartInstall {
 }
 
 function slurmOperator(target: PlatformTarget): ChartInstall {
+  const name = "slurm-operator";
   const { tolerations } = placement(target, "platform");
   // The chart has no nodeSelector.
-  const affinity =
-    target.kind === "aws"
-      ? {
-          nodeAffinity: {
-            requiredDuringSchedulingIgnoredDuringExecution: {
-              nodeSelectorTerms: [{ matchExpressions: [{ key: POOL_LABEL, operator: "In", values: ["platform"] }] }],
-            },
-          },
-        }
-      : {};
-  const pods = {
-    ...{ affinity, tolerations },
-    resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "512Mi" } },
-  };
+  const nodeAffinity = poolAffinity(target, ["platform"]);
+  const nodes = nodeAffinity ? { nodeAffinity } : {};
+  const pods = { tolerations, resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "512Mi" } } };
   return {
-    name: "slurm-operator",
+    name,
     namespace: NAMESPACES.slurmOperator,
-    ...chart(target, "slurmOperator", "slurm-operator"),
+    ...chart(target, "slurmOperator", name),
     values: {
       crds: { enabled: false },
-      operator: { ...pods, image: imageValues(image(target, "slurmOperator")) },
-      webhook: { ...pods, image: imageValues(image(target, "slurmOperatorWebhook")) },
+      operator: { ...pods, affinity: nodes, image: imageValues(image(target, "slurmOperator")) },
+      webhook: {
+        ...pods,
+        replicas: 2,
+        pdb: { enabled: true, minAvailable: 1 },
+        affinity: { ...nodes, podAntiAffinity: apart(`${name}-webhook`) },
+        image: imageValues(image(target, "slurmOperatorWebhook")),
+      },
       // Without it the chart makes a certificate anew at every rendering.
       certManager: { enabled: true },
     },
   };
+}
+
+/** Another node where there is one: required, the second pod of a cluster with one platform node would wait for ever. */
+function apart(name: string): PodAntiAffinity {
+  const podAffinityTerm = {
+    labelSelector: { matchLabels: { "app.kubernetes.io/name": name } },
+    topologyKey: "kubernetes.io/hostname",
+  };
+  return { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm }] };
 }
 
 /** The chart's own place, or the target's mirror or folder of charts. */

@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import fc from "fast-check";
 import type { ConfigMap } from "kubernetes-types/core/v1.js";
 import { describe, expect, it } from "vitest";
@@ -61,6 +62,12 @@ describe("a worker", () => {
       only(of(target), "NodeSet").spec.slurmd?.volumeMounts?.map(({ mountPath }) => mountPath);
     expect(mounts(kubernetesTarget({ jobSecrets: secrets }))).toContain("/run/secrets/uplift");
     expect(mounts(kubernetesTarget())).not.toContain("/run/secrets/uplift");
+  });
+
+  it("is replaced by a new version when its pod is deleted, not before", () => {
+    expect(only(of(kubernetesTarget()), "NodeSet").spec.updateStrategy).toEqual({
+      ...{ type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0 } },
+    });
   });
 
   it("is refused where shared memory would not fit into its memory limit", () => {
@@ -146,6 +153,7 @@ describe("slurm.conf", () => {
   it("keeps its state on a volume of the given class", () => {
     const { persistence } = only(of(kubernetesTarget()), "Controller").spec;
     expect(persistence).toMatchObject({ enabled: true, storageClassName: "standard" });
+    expect(only(of(awsTarget()), "Controller").spec.persistence).toMatchObject({ storageClassName: "uplift-block" });
   });
 });
 
@@ -226,6 +234,40 @@ describe("accounting", () => {
     const manifests = slurmManifests({ ...slurmArgs(awsTarget()), accountingHost: late("accounting-host") });
     expect(only(manifests, "Accounting").spec.storageConfig?.host).toBe("⟦accounting-host⟧");
     expect(manifests.filter(({ metadata }) => metadata.name.includes("accounting-database"))).toEqual([]);
+  });
+
+  it("speaks TLS to RDS, and trusts the authorities of the target's region and no others", () => {
+    const manifests = slurmManifests({ ...slurmArgs(awsTarget()), accountingHost: late("accounting-host") });
+    const { extraConf, slurmdbd, template } = only(manifests, "Accounting").spec;
+    expect(extraConf).toBe("StorageParameters=SSL_CA=/uplift/rds-authorities/ca.pem");
+    const volume = slurmdbd?.volumeMounts?.find(({ mountPath }) => mountPath === "/uplift/rds-authorities")?.name;
+    expect(template?.spec?.volumes).toContainEqual({ name: volume, configMap: { name: "rds-authorities" } });
+    const pem = configMap(manifests, "rds-authorities")["ca.pem"] ?? "";
+    const subjects = (pem.match(/-----BEGIN[\s\S]+?END CERTIFICATE-----/g) ?? []).map(
+      (one) => new X509Certificate(one).subject,
+    );
+    expect(subjects.map((subject) => /^CN=.*$/m.exec(subject)?.[0]).sort()).toEqual([
+      "CN=Amazon RDS us-east-1 Root CA ECC384 G1",
+      "CN=Amazon RDS us-east-1 Root CA RSA2048 G1",
+      "CN=Amazon RDS us-east-1 Root CA RSA4096 G1",
+    ]);
+    expect(only(of(kubernetesTarget()), "Accounting").spec.extraConf).toBeUndefined();
+  });
+});
+
+describe("Slurm's REST API", () => {
+  const callers = (target: PlatformTarget) =>
+    JSON.stringify(of(target).find(({ metadata }) => metadata.name === "slurm-restapi")).match(
+      /(?<="kubernetes.io\/metadata.name":")[^"]*/g,
+    );
+  it("is open to the platform and to the operator, wherever that is", () => {
+    expect(callers(kubernetesTarget())).toEqual(["uplift", "slinky"]);
+    const installed = { slurmOperator: true, slurmOperatorNamespace: "operators" };
+    expect(callers(kubernetesTarget({ installed }))).toEqual(["uplift", "operators"]);
+    // Ours is in ours.
+    expect(callers(kubernetesTarget({ installed: { ...installed, slurmOperator: false } }))).toEqual([
+      ...["uplift", "slinky"],
+    ]);
   });
 });
 

@@ -6,12 +6,12 @@ import type { ConfigMap, Container, Volume, VolumeMount } from "kubernetes-types
 import { labels, type Manifest } from "../../../schemas/manifest.ts";
 import { placement } from "../../../schemas/placement.ts";
 import type { GpuPool } from "../../../schemas/pool.ts";
+import { scriptText } from "../script-text.ts";
 import type { SlurmArgs } from "./args.ts";
 import { image, LOCKED, logSidecar, resources } from "./containers.ts";
 import { homesInit } from "./homes.ts";
 import { identityInit, identityMounts, identityVolumes, RUNS_USER } from "./identity.ts";
 import { CONTROLLER_HOST, JOB_SECRETS, NAMESPACE, SLURM } from "./names.ts";
-import { scriptText } from "./script-text.ts";
 import type { NodeSet } from "./slinky-types.ts";
 import { type WorkerSize, workerLimits, workerSize } from "./worker-size.ts";
 
@@ -63,9 +63,9 @@ function nodeTools(args: SlurmArgs, pool: GpuPool, size: WorkerSize): ConfigMap 
       "node.env": Object.entries(values)
         .map(([key, value]) => `${key}='${value.replaceAll("'", "'\\''")}'\n`)
         .join(""),
-      "checks.sh": scriptText("checks.sh"),
-      "health.sh": scriptText("health.sh"),
-      "worker-setup.sh": scriptText("worker-setup.sh"),
+      "checks.sh": scriptText("slurm/scripts/checks.sh"),
+      "health.sh": scriptText("slurm/scripts/health.sh"),
+      "worker-setup.sh": scriptText("slurm/scripts/worker-setup.sh"),
     },
   };
 }
@@ -132,8 +132,11 @@ function nodeSet(args: SlurmArgs, pool: GpuPool, size: WorkerSize): NodeSet {
           terminationGracePeriodSeconds: 120,
         },
       },
-      // The operator drains a worker, waits for its jobs and replaces it then; busy workers are never evicted.
-      updateStrategy: { type: "RollingUpdate", rollingUpdate: { maxUnavailable: "25%" } },
+      // With any other number 1.1.0 drains every worker for an image that cannot be pulled: it counts no new worker that is not
+      // ready (slurm-operator#229, fixed in 1.2.1: "25%" from then on). With 0 a worker that is well is replaced when its pod
+      // is deleted, and not before. Not OnDelete, with which 1.1.0 never gives back a worker whose node was cordoned
+      // (nodeset_sync.go, splitUpdatePods: no pod to keep). Its API's text says "can not be 0"; nothing there refuses it.
+      updateStrategy: { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0 } },
       workloadDisruptionProtection: true,
       // NoExecute would also put out the node's device plugins.
       taintKubeNodes: false,

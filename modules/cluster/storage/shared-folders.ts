@@ -10,7 +10,9 @@ import {
   labels,
   type Manifest,
   NAMESPACES,
+  NO_RIGHTS,
   ROOT_BECAUSE,
+  readyWithin,
   SHARED_CLAIM,
   UPLIFT_UID,
 } from "../../../schemas/manifest.ts";
@@ -18,6 +20,8 @@ import { thirdPartyImage } from "../../../schemas/pins.ts";
 import { placement } from "../../../schemas/placement.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
 
+/** A first mount, a first image, and the Job's own tries. */
+const DEADLINE_SECONDS = 1200;
 /** User of the Postgres image. */
 const POSTGRES_UID = 999;
 
@@ -90,7 +94,7 @@ export function sharedFoldersJob(target: PlatformTarget) {
       { name: "FOLDERS", value: list },
     ],
     resources: { requests: { cpu: "10m", memory: "16Mi" }, limits: { cpu: "500m", memory: "64Mi" } },
-    securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, ...security },
+    securityContext: { ...NO_RIGHTS, ...security },
     volumeMounts: [{ name: "shared", mountPath }],
   });
   const content = createHash("sha256").update([MAKE_FOLDERS, CHECK_FOLDERS, table, image, mountPath].join("\0"));
@@ -102,10 +106,12 @@ export function sharedFoldersJob(target: PlatformTarget) {
       // The namespace `uplift` lets no pod run as root.
       namespace: NAMESPACES.slurm,
       labels: labels("shared-folders"),
+      annotations: readyWithin(DEADLINE_SECONDS + 60),
     },
     spec: {
       backoffLimit: 4,
-      ttlSecondsAfterFinished: 86_400,
+      activeDeadlineSeconds: DEADLINE_SECONDS,
+      // No ttlSecondsAfterFinished: its name says what it has done, and a Job that is gone would be made anew by the next `up`.
       template: {
         metadata: {
           labels: labels("shared-folders"),
@@ -126,7 +132,6 @@ export function sharedFoldersJob(target: PlatformTarget) {
           containers: [
             container("check", CHECK_FOLDERS, writable, {
               ...{ runAsNonRoot: true, runAsUser: UPLIFT_UID, runAsGroup: UPLIFT_UID },
-              capabilities: { drop: ["ALL"] },
             }),
           ],
           volumes: [{ name: "shared", persistentVolumeClaim: { claimName: SHARED_CLAIM } }],

@@ -17,7 +17,7 @@ const NO_CLASS = "";
 
 /** A volume and its claim, by namespace. */
 export function sharedVolumes(target: PlatformTarget): Manifest[] {
-  return SHARED_NAMESPACES.flatMap((namespace) => [volume(target, namespace), claim(target, namespace)]);
+  return SHARED_NAMESPACES.flatMap((namespace) => [volume(target, namespace), claim(namespace)]);
 }
 
 function volume(target: PlatformTarget, namespace: SharedNamespace) {
@@ -27,7 +27,7 @@ function volume(target: PlatformTarget, namespace: SharedNamespace) {
     kind: "PersistentVolume",
     metadata: { name, labels: labels("shared-storage") },
     spec: {
-      capacity: { storage: `${sharedGib(target)}Gi` },
+      capacity: { storage: SIZE },
       accessModes: ["ReadWriteMany"],
       persistentVolumeReclaimPolicy: "Retain",
       storageClassName: NO_CLASS,
@@ -37,7 +37,7 @@ function volume(target: PlatformTarget, namespace: SharedNamespace) {
   } satisfies PersistentVolume & Manifest;
 }
 
-function claim(target: PlatformTarget, namespace: SharedNamespace) {
+function claim(namespace: SharedNamespace) {
   return {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
@@ -46,15 +46,18 @@ function claim(target: PlatformTarget, namespace: SharedNamespace) {
       accessModes: ["ReadWriteMany"],
       storageClassName: NO_CLASS,
       volumeName: volumeName(namespace),
-      resources: { requests: { storage: `${sharedGib(target)}Gi` } },
+      resources: { requests: { storage: SIZE } },
     },
   } satisfies PersistentVolumeClaim & Manifest;
 }
 
 const volumeName = (namespace: SharedNamespace) => `uplift-shared-${namespace}`;
 
-const sharedGib = (target: PlatformTarget) =>
-  target.kind === "aws" ? target.platform.fsx.gib : target.platform.storage.sharedGib;
+/**
+ * Only the match of claim and volume: nothing enforces it, and Kubernetes lets no claim of a volume made by hand change it. How
+ * large the file system is, it says itself.
+ */
+const SIZE = "1Ti";
 
 type Source = Pick<PersistentVolumeSpec, "csi" | "nfs" | "hostPath" | "mountOptions">;
 

@@ -6,7 +6,7 @@ import type { Deployment } from "kubernetes-types/apps/v1.js";
 import type { Job } from "kubernetes-types/batch/v1.js";
 import type { ConfigMap, Container, EnvVar, Service, ServiceAccount, Volume } from "kubernetes-types/core/v1.js";
 import type { Role, RoleBinding } from "kubernetes-types/rbac/v1.js";
-import { labels, type Manifest, NAMESPACES, UPLIFT_UID } from "../../../schemas/manifest.ts";
+import { labels, type Manifest, NAMESPACES, readyWithin, UPLIFT_UID } from "../../../schemas/manifest.ts";
 import type { ClusterStackOutputs } from "../../../schemas/stack.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
 import {
@@ -29,6 +29,7 @@ export interface ControllerArgs {
 }
 
 const RBAC = "rbac.authorization.k8s.io";
+const MIGRATIONS_SECONDS = 1800;
 const DATABASE_URL = "/secrets/database/url";
 
 /** The controller's objects, without what guards them. */
@@ -94,11 +95,14 @@ function migrations({ target }: ControllerArgs) {
   return {
     apiVersion: "batch/v1",
     kind: "Job",
-    metadata: metadataOf(MIGRATIONS, `${MIGRATIONS}-${digest.slice(0, 10)}`),
+    metadata: {
+      ...metadataOf(MIGRATIONS, `${MIGRATIONS}-${digest.slice(0, 10)}`),
+      annotations: readyWithin(MIGRATIONS_SECONDS + 60),
+    },
     spec: {
       backoffLimit: 6,
-      activeDeadlineSeconds: 1800,
-      ttlSecondsAfterFinished: 86_400,
+      activeDeadlineSeconds: MIGRATIONS_SECONDS,
+      // No ttlSecondsAfterFinished: a Job that is gone would be made anew by the next `up`.
       template: {
         metadata: { labels: labels(MIGRATIONS) },
         spec: {

@@ -4,17 +4,11 @@
  * logins have addresses of each site's own. Probes and port-forwards come from the pod's own node, which no policy stops.
  */
 import type { NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer } from "kubernetes-types/networking/v1.js";
-import type { Manifest } from "../../../schemas/manifest.ts";
+import { type Manifest, PROMETHEUS_PEER } from "../../../schemas/manifest.ts";
 import type { Web } from "../../../schemas/platform.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
 import { CONTROLLER, CONTROLLER_PORT, DUMP, MIGRATIONS, metadataOf, POSTGRES, RESTORE, selectorOf } from "./pods.ts";
 import { entrancePort } from "./web.ts";
-
-/** Prometheus of whichever namespace, by the label that its operator gives it. */
-const PROMETHEUS: NetworkPolicyPeer = {
-  namespaceSelector: {},
-  podSelector: { matchLabels: { "app.kubernetes.io/name": "prometheus" } },
-};
 
 /** All policies of a target. */
 export function networkPolicies(target: PlatformTarget): Manifest[] {
@@ -35,7 +29,7 @@ function controllerRules(target: PlatformTarget): NetworkPolicyIngressRule[] {
   const { web, prometheus } = target.platform;
   return [
     ...(web ? [{ ...ingressPeers(target, web), ports: ports(entrancePort(target)) }] : []),
-    ...(prometheus ? [{ from: [PROMETHEUS], ports: ports(CONTROLLER_PORT) }] : []),
+    ...(prometheus ? [{ from: [PROMETHEUS_PEER], ports: ports(CONTROLLER_PORT) }] : []),
   ];
 }
 

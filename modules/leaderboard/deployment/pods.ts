@@ -1,8 +1,8 @@
 /**
  * Pods: what the pods of Uplift's own services in the namespace `uplift` have in common: names, user, rights, the program. Pure.
  */
-import type { Container, PodSpec, SecurityContext, Volume } from "kubernetes-types/core/v1.js";
-import { labels, NAMESPACES } from "../../../schemas/manifest.ts";
+import type { Container, PodSpec, Volume } from "kubernetes-types/core/v1.js";
+import { labels, NAMESPACES, NO_RIGHTS } from "../../../schemas/manifest.ts";
 import { placement } from "../../../schemas/placement.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
 
@@ -24,13 +24,6 @@ export function metadataOf(component: string, name = component) {
 
 /** What selects a component's pods. */
 export const selectorOf = (component: string) => ({ "app.kubernetes.io/name": component });
-
-/** Rights of a container: none. */
-export const NO_RIGHTS: SecurityContext = {
-  allowPrivilegeEscalation: false,
-  readOnlyRootFilesystem: true,
-  capabilities: { drop: ["ALL"] },
-};
 
 /**
  * A pod's spec but its containers. No fsGroup unless a pod says so: a volume's driver may give every file of the shared storage

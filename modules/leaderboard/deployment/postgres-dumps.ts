@@ -5,10 +5,10 @@
  */
 import type { CronJob } from "kubernetes-types/batch/v1.js";
 import type { EnvVar } from "kubernetes-types/core/v1.js";
-import { labels, type Manifest, SHARED_CLAIM } from "../../../schemas/manifest.ts";
+import { labels, type Manifest, NO_RIGHTS, SHARED_CLAIM } from "../../../schemas/manifest.ts";
 import { thirdPartyImage } from "../../../schemas/pins.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
-import { DUMP, metadataOf, NO_RIGHTS, POSTGRES, POSTGRES_UID, podDefaults, RESTORE, scratch } from "./pods.ts";
+import { DUMP, metadataOf, POSTGRES, POSTGRES_UID, podDefaults, RESTORE, scratch } from "./pods.ts";
 
 /** Nights that can be gone back to. */
 export const KEPT_DUMPS = 14;

@@ -4,19 +4,10 @@
  */
 import type { StatefulSet } from "kubernetes-types/apps/v1.js";
 import type { PersistentVolumeClaim, Probe, Service } from "kubernetes-types/core/v1.js";
-import { labels, type Manifest } from "../../../schemas/manifest.ts";
+import { labels, type Manifest, NO_RIGHTS, readyWithin } from "../../../schemas/manifest.ts";
 import { thirdPartyImage } from "../../../schemas/pins.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
-import {
-  metadataOf,
-  NO_RIGHTS,
-  POSTGRES,
-  POSTGRES_UID,
-  podDefaults,
-  scratch,
-  secretVolume,
-  selectorOf,
-} from "./pods.ts";
+import { metadataOf, POSTGRES, POSTGRES_UID, podDefaults, scratch, secretVolume, selectorOf } from "./pods.ts";
 import { dumpManifests } from "./postgres-dumps.ts";
 
 /** User and database; the URL is postgresql://uplift:…@postgres.uplift.svc.cluster.local:5432/uplift */
@@ -57,7 +48,8 @@ function statefulSet(target: PlatformTarget) {
   return {
     apiVersion: "apps/v1",
     kind: "StatefulSet",
-    metadata: metadataOf(POSTGRES),
+    // A volume, an image, and the probes' 10 minutes.
+    metadata: { ...metadataOf(POSTGRES), annotations: readyWithin(900) },
     spec: {
       replicas: 1,
       serviceName: POSTGRES,

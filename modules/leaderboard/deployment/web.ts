@@ -5,11 +5,11 @@
  */
 import type { Container, Probe, ServicePort, Volume } from "kubernetes-types/core/v1.js";
 import type { Ingress } from "kubernetes-types/networking/v1.js";
-import type { Manifest } from "../../../schemas/manifest.ts";
+import { type Manifest, NO_RIGHTS } from "../../../schemas/manifest.ts";
 import { thirdPartyImage } from "../../../schemas/pins.ts";
 import type { Web, WebLogin } from "../../../schemas/platform.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
-import { CONTROLLER, CONTROLLER_PORT, metadataOf, NO_RIGHTS, scratch, secretVolume } from "./pods.ts";
+import { CONTROLLER, CONTROLLER_PORT, metadataOf, scratch, secretVolume } from "./pods.ts";
 
 const PROXY_PORT = 4180;
 /** User of oauth2-proxy's image. */

@@ -92,8 +92,10 @@ export class Databases extends pulumi.ComponentResource {
       "accounting",
       {
         ...{ name: args.names.accounting, family: "mariadb11.8" },
-        // slurmdbd's own recommendations. TLS is not forced: its client library asks for it only when slurmdbd is told to.
+        // slurmdbd's own recommendations. RDS forces TLS from 11.8 on. slurmdbd is told to use it and checks the server
+        // (slurm/accounting.ts); a client whose configuration is wrong must say so and not be "denied for user slurm".
         parameters: [
+          { name: "require_secure_transport", value: "0" },
           { name: "innodb_lock_wait_timeout", value: "900" },
           { name: "max_allowed_packet", value: String(16 * 2 ** 20) },
         ],

@@ -153,11 +153,11 @@ export class Network extends pulumi.ComponentResource {
   }
 
   private subnet({ purpose, zone, cidr }: Subnet, vpcId: pulumi.Input<string>, displayName: string) {
-    // Where the AWS load balancer controller looks for subnets.
+    // Where the AWS load balancer controller looks for subnets, in two zones at least; nodes may lie in one only.
     const balancers: Record<Subnet["purpose"], Record<string, string>> = {
       public: { "kubernetes.io/role/elb": "1" },
-      nodes: { "kubernetes.io/role/internal-elb": "1" },
-      internal: {},
+      nodes: {},
+      internal: { "kubernetes.io/role/internal-elb": "1" },
     };
     return new aws.ec2.Subnet(
       `${purpose}-${zone}`,

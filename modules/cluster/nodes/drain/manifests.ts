@@ -4,7 +4,7 @@
 import type { Deployment } from "kubernetes-types/apps/v1.js";
 import type { ServiceAccount } from "kubernetes-types/core/v1.js";
 import type { ClusterRole, ClusterRoleBinding } from "kubernetes-types/rbac/v1.js";
-import { labels, type Manifest, NAMESPACES } from "../../../../schemas/manifest.ts";
+import { labels, type Manifest, NAMESPACES, NO_RIGHTS } from "../../../../schemas/manifest.ts";
 import { placement, poolLabels } from "../../../../schemas/placement.ts";
 import type { PlatformTarget } from "../../../../schemas/target.ts";
 
@@ -75,11 +75,7 @@ function deployment(target: PlatformTarget): Deployment & Manifest {
               readinessProbe: lately(2),
               livenessProbe: lately(10),
               resources: { requests: { cpu: "10m", memory: "128Mi" }, limits: { memory: "512Mi" } },
-              securityContext: {
-                allowPrivilegeEscalation: false,
-                readOnlyRootFilesystem: true,
-                capabilities: { drop: ["ALL"] },
-              },
+              securityContext: NO_RIGHTS,
               // tsx keeps what it compiled in the folder for temporary files.
               volumeMounts: [{ name: "tmp", mountPath: "/tmp" }],
             },

@@ -44,17 +44,31 @@ export function accountCheck(api: Pick<AwsApi, "callerIdentity">, accountId: str
   };
 }
 
-/** `up` speaks to the Kubernetes API after AWS's part, from where it runs. */
-export function apiAccessCheck(apiCidrs: readonly string[]): Check {
+/**
+ * `up` speaks to the Kubernetes API after AWS's part, from where it runs. Nobody is inside a VPC that is still to be made: the first
+ * `up` would stop half way.
+ */
+export function apiAccessCheck(
+  api: Pick<AwsApi, "eksCluster">,
+  apiCidrs: readonly string[],
+  clusterName: string,
+): Check {
   return {
     ...{ area: "aws", name: "api-access", subject: "the Kubernetes API" },
-    run: async () =>
-      apiCidrs.length > 0
-        ? ok({ found: `open to ${apiCidrs.join(", ")}`, wanted: "reachable from where `up` runs" })
-        : warning({
-            ...{ found: "closed to the internet", wanted: "reachable from where `up` runs" },
-            todo: "run `up` inside the VPC or through a VPN to it, or write your address into platform.apiCidrs",
-          }),
+    async run() {
+      const wanted = "reachable from where `up` runs";
+      if (apiCidrs.length > 0) return ok({ found: `open to ${apiCidrs.join(", ")}`, wanted });
+      const found = "closed to the internet";
+      if (await api.eksCluster(clusterName))
+        return warning({
+          ...{ found, wanted },
+          todo: "run `up` inside the VPC or through a VPN to it, or write your address into platform.apiCidrs",
+        });
+      return error({
+        ...{ found: `${found}, and its network is not made yet, so nobody can be inside it`, wanted },
+        todo: "write your address into platform.apiCidrs, e.g. 203.0.113.7/32; once a VPN or a bastion leads into the VPC, take it out again",
+      });
+    },
   };
 }
 

@@ -1,12 +1,14 @@
 import type { AddonInfo, Cluster, ClusterVersionInformation } from "@aws-sdk/client-eks";
 import { describe, expect, it } from "vitest";
 import { EKS_ADDONS } from "../../../../schemas/pins.ts";
+import { Web } from "../../../../schemas/platform.ts";
 import { aws, findings, githubRl, poolsFor } from "../fixture.ts";
 import { accountCheck, apiAccessCheck, budgetCheck } from "./account.ts";
 import { bucketChecks } from "./buckets.ts";
 import { addonChecks, eksUpgradeCheck, eksVersionCheck } from "./eks.ts";
 import { cannotCall } from "./failures.ts";
 import { addressCheck } from "./network.ts";
+import { ingressControllerCheck } from "./web.ts";
 
 describe("the account", () => {
   it("has to be the target's, and not the one of examples", async () => {
@@ -22,11 +24,40 @@ describe("the account", () => {
 });
 
 describe("the Kubernetes API", () => {
-  it("has to be reachable from where up runs, which a target that opens it to nobody is warned of", async () => {
-    expect(await findings(apiAccessCheck(["203.0.113.0/24"]))).toEqual([
+  const look = (apiCidrs: string[], cluster: Cluster | null) =>
+    findings(apiAccessCheck({ eksCluster: async () => cluster }, apiCidrs, "eks"));
+
+  it("closed to the internet is an error while its network is to be made, and a warning once one can be inside it", async () => {
+    expect((await look([], null))[0]).toMatch(/^error .* nobody can be inside it .* platform\.apiCidrs/);
+    expect((await look([], { version: "1.34" }))[0]).toMatch(
+      /^warning .* closed to the internet .* platform\.apiCidrs/,
+    );
+  });
+
+  it("open to where up runs is well, and AWS is not asked", async () => {
+    const api = { eksCluster: () => Promise.reject(new Error("asked")) };
+    expect(await findings(apiAccessCheck(api, ["203.0.113.0/24"], "eks"))).toEqual([
       "ok the Kubernetes API: open to 203.0.113.0/24",
     ]);
-    expect((await findings(apiAccessCheck([])))[0]).toMatch(/^warning .* closed to the internet .* platform.apiCidrs/);
+  });
+});
+
+describe("the public name", () => {
+  const look = (ingressClass: string, cluster: Cluster | null) => {
+    const tls =
+      ingressClass === "alb"
+        ? { kind: "acm", certificateArn: "arn:aws:acm:us-east-1:111122223333:certificate/1" }
+        : { kind: "cert-manager", clusterIssuer: "letsencrypt" };
+    const web = Web.parse({ host: "uplift.example.org", ingressClass, tls });
+    return findings(ingressControllerCheck({ eksCluster: async () => cluster }, web, "eks"));
+  };
+
+  it("has a controller that the platform installs, or one that can be there only once the cluster is", async () => {
+    expect(await look("alb", null)).toEqual(["ok ingress class alb: installed by the platform"]);
+    expect((await look("nginx", null))[0]).toMatch(
+      /^error ingress class nginx: .*not made yet.* without platform\.web/,
+    );
+    expect(await look("nginx", { version: "1.34" })).toEqual([]);
   });
 });
 

@@ -1,6 +1,6 @@
 /**
  * Registry: an image → the digest it has today, by the OCI distribution API: HEAD of the manifest, with an anonymous token
- * where the registry asks for one. Reads the network. Nothing is pulled: a HEAD counts against no pull limit.
+ * where the registry asks for one; a chart of a web server → whether it is there. Reads the network. Nothing is pulled: a HEAD counts against no pull limit.
  */
 import { setMaxListeners } from "node:events";
 import { CannotCheck } from "../check.ts";
@@ -19,6 +19,8 @@ const MANIFESTS = [
 export interface RegistryApi {
   /** The digest of what the image's tag or digest names; null where the registry has none. */
   digestOf(image: string): Promise<string | null>;
+  /** Whether a web address answers, e.g. of a packed chart. */
+  isAt(url: string): Promise<boolean>;
   close(): void;
 }
 
@@ -41,6 +43,20 @@ export function connectRegistries(): RegistryApi {
         throw new CannotCheck(
           `the registry ${reference.host} cannot be reached`,
           "run preflight where the registry can be reached; the nodes have to reach it too",
+        );
+      }
+    },
+    async isAt(url) {
+      const { host } = new URL(url);
+      try {
+        const { ok, status } = await send(url, { method: "HEAD" });
+        if (ok || status === 404) return ok;
+        throw new CannotCheck(`${host} answers ${status}`, "run preflight again in some minutes");
+      } catch (failure) {
+        if (failure instanceof CannotCheck || !isNetworkFailure(failure)) throw failure;
+        throw new CannotCheck(
+          `${host} cannot be reached`,
+          "run preflight where it can be; `up` reads the chart from it",
         );
       }
     },

@@ -4,6 +4,7 @@
  */
 import { THIRD_PARTY_IMAGES, type ThirdPartyImage, thirdPartyImage } from "../../../../schemas/pins.ts";
 import { instanceOf, type PlatformTarget } from "../../../../schemas/target.ts";
+import { hasLoadBalancer, ingressCharts } from "../../aws/load-balancer.ts";
 import { operatorCharts } from "../../slurm/index.ts";
 import { type Check, error, type Found, ok, warning } from "../check.ts";
 import type { RegistryApi } from "./api.ts";
@@ -28,24 +29,31 @@ export function imageChecks(api: RegistryApi, target: PlatformTarget): Check[] {
   }));
 }
 
-/** One check a chart that a registry keeps; a folder of this machine is Pulumi's to find. */
+/** One check a chart that a registry or a web server keeps; a folder of this machine is Pulumi's to find. */
 export function chartChecks(api: RegistryApi, target: PlatformTarget): Check[] {
-  return operatorCharts({ target }).flatMap(({ name, chart, version }) => {
-    if (!chart.startsWith("oci://")) return [];
-    const image = `${chart.slice("oci://".length)}:${version}`;
-    const check: Check = {
-      ...{ area: "images", name: "chart", subject: `chart ${name} ${version}` },
-      run: async () => {
-        const found = await api.digestOf(image);
-        if (found) return ok({ found, wanted: `in ${chart}` });
-        return error({
-          ...{ found: `${chart} has no version ${version}`, wanted: "the pinned version" },
-          todo: "correct CHARTS of schemas/pins.ts, or platform.charts of the target",
-        });
-      },
-    };
-    return [check];
+  const check = (name: string, version: string, place: string, look: () => Promise<string | null>): Check => ({
+    ...{ area: "images", name: "chart", subject: `chart ${name} ${version}` },
+    run: async () => {
+      const found = await look();
+      if (found) return ok({ found, wanted: `in ${place}` });
+      return error({
+        ...{ found: `${place} has no version ${version}`, wanted: "the pinned version" },
+        todo: "correct CHARTS of schemas/pins.ts, or platform.charts of the target",
+      });
+    },
   });
+  return [
+    ...operatorCharts({ target }).flatMap(({ name, chart, version }) =>
+      chart.startsWith("oci://")
+        ? [check(name, version, chart, () => api.digestOf(`${chart.slice("oci://".length)}:${version}`))]
+        : [],
+    ),
+    ...ingressCharts({ target }).map(({ name, chart, version, repository }) => {
+      // Packages lie beside the index, under the name that `helm package` gives them.
+      const url = `${repository}/${chart}-${version}.tgz`;
+      return check(name, version, repository, async () => ((await api.isAt(url)) ? url : null));
+    }),
+  ];
 }
 
 function imagesOf(target: PlatformTarget): Used[] {
@@ -78,6 +86,7 @@ function needed(target: PlatformTarget): ThirdPartyImage[] {
     if (instanceOf(target).efaInterfaces === 0) unused.add("efaDevicePlugin");
   }
   if (web?.login.kind !== "oidc") unused.add("oauth2Proxy");
+  if (!hasLoadBalancer(target)) unused.add("loadBalancerController");
   return (Object.keys(THIRD_PARTY_IMAGES) as ThirdPartyImage[]).filter((role) => !unused.has(role));
 }
 

@@ -5,6 +5,7 @@
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Web } from "../../../../schemas/platform.ts";
 import type { PlatformTarget } from "../../../../schemas/target.ts";
 import { aws, findings, kubernetes } from "../fixture.ts";
 import { connectRegistries, type RegistryApi } from "./api.ts";
@@ -39,6 +40,7 @@ interface Reply {
 function answer({ method, url = "", headers }: IncomingMessage): Reply {
   seen.push(`${method} ${url}`);
   const asked = new URL(url, `http://${host}`);
+  if (asked.pathname.startsWith("/charts/")) return { status: asked.pathname.includes("there") ? 200 : 404 };
   if (asked.pathname === "/token") {
     const scope = asked.searchParams.get("scope") ?? "";
     if (!scope.startsWith("repository:public/")) return { status: 401 };
@@ -65,6 +67,23 @@ async function digestOf(image: string): Promise<string | null> {
     registries.close();
   }
 }
+
+describe("a chart's web address", () => {
+  const isAt = async (url: string) => {
+    const registries = connectRegistries();
+    try {
+      return await registries.isAt(url);
+    } finally {
+      registries.close();
+    }
+  };
+
+  it("answers or not, and one that cannot be asked cannot be checked", async () => {
+    expect(await isAt(`http://${host}/charts/there-1.0.0.tgz`)).toBe(true);
+    expect(await isAt(`http://${host}/charts/gone-1.0.0.tgz`)).toBe(false);
+    await expect(isAt(`http://${host}/v2/busy/app/manifests/1.0`)).rejects.toThrow("answers 429");
+  });
+});
 
 describe("an image's name", () => {
   it("says its registry, folder, tag and digest as container engines read it", () => {
@@ -121,7 +140,9 @@ describe("a registry", () => {
 });
 
 describe("images of a target", () => {
-  const answering = (found: string | null): RegistryApi => ({ digestOf: async () => found, close: () => {} });
+  const answering = (found: string | null): RegistryApi => ({
+    ...{ digestOf: async () => found, isAt: async () => found !== null, close: () => {} },
+  });
   const look = (target: PlatformTarget, found: string | null = digest("a")) =>
     findings(imageChecks(answering(found), target));
 
@@ -160,11 +181,29 @@ describe("images of a target", () => {
         asked.push(image);
         return image.includes("cert-manager") ? digest("e") : null;
       },
+      isAt: async () => true,
       close: () => {},
     };
     const lines = await findings(chartChecks(registries, aws));
     expect(asked[0]).toMatch(/^quay\.io\/jetstack\/charts\/cert-manager:v\d/);
     expect(lines[0]).toMatch(/^ok chart cert-manager v/);
     expect(lines.slice(1).every((line) => line.startsWith("error chart slurm-operator"))).toBe(true);
+  });
+
+  it("come with the load balancer controller where the dashboard is behind one", async () => {
+    const tls = { kind: "acm", certificateArn: "arn:aws:acm:us-east-1:111122223333:certificate/1" };
+    const web = Web.parse({ host: "uplift.example.org", ingressClass: "alb", tls });
+    const target: PlatformTarget = { ...aws, platform: { ...aws.platform, web } };
+    const chart = async (there: boolean) => {
+      const asked: string[] = [];
+      const isAt = async (url: string) => asked.push(url) > 0 && there;
+      const lines = await findings(chartChecks({ ...answering(digest("a")), isAt }, target));
+      return [lines.at(-1)?.split(" | ")[0], asked];
+    };
+    const url = "https://aws.github.io/eks-charts/aws-load-balancer-controller-3.5.0.tgz";
+    expect(await chart(true)).toEqual([`ok chart aws-load-balancer-controller 3.5.0: ${url}`, [url]]);
+    expect((await chart(false))[0]).toMatch(/^error chart .* has no version 3\.5\.0$/);
+    const has = (lines: string[]) => lines.some((line) => line.includes("aws-load-balancer-controller:v3.5.0"));
+    expect([has(await look(target)), has(await look(aws)), has(await look(kubernetes))]).toEqual([true, false, false]);
   });
 });

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# homes.sh SHARED PASSWD: the folders that runs and people need on the shared storage, made once and never changed after. Runs
-# before login and worker pods, as root. PASSWD: the lines of the people.
+# homes.sh SHARED PASSWD: people's homes on the shared storage, made once and never changed after. Runs before login and worker pods,
+# as root. PASSWD: the lines of the people.
 set -euo pipefail
 
 shared=$1
@@ -16,5 +16,3 @@ make() { # FOLDER UID MODE
 
 [ -d "$shared/home" ] || { mkdir -p "$shared/home" && chmod 0755 "$shared/home"; }
 while IFS=: read -r name _ uid _; do make "$shared/home/$name" "$uid" 0750; done <"$passwd"
-runs=$(awk -F: '$1 == "uplift" { print $3 }' "$passwd")
-for folder in models images cache runs; do make "$shared/$folder" "$runs" 0755; done
