@@ -68,5 +68,7 @@ function shortened<T>(value: T): T {
     return (value.length > LONGEST ? `[${value.length} characters, ${digestBytes(value)}]` : value) as T;
   if (Array.isArray(value)) return value.map(shortened) as T;
   if (value === null || typeof value !== "object") return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, shortened(item)])) as T;
+  // A dynamic provider's own text is as whoever ran this compiled it.
+  const entries = Object.entries(value).filter(([key]) => key !== "__provider");
+  return Object.fromEntries(entries.map(([key, item]) => [key, shortened(item)])) as T;
 }
