@@ -108,7 +108,7 @@ const namesIn = async (path: string) =>
 
 const mountsOf = (container: Container | undefined) => container?.volumeMounts?.map(({ mountPath }) => mountPath);
 
-describe("Slinky's operator makes of our resources", { timeout: 120_000 }, () => {
+describe("Slinky's operator makes of our resources", { timeout: 900_000 }, () => {
   const identity = ["/etc/passwd", "/etc/group"];
   it.each([
     ["statefulsets", "slurm-controller", "slurmctld", [...identity, "/etc/slurm", "/var/spool/slurmctld/uplift"]],

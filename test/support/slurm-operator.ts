@@ -23,7 +23,7 @@ const API = "/slurm/v0.0.44";
 /** The workers. */
 export const NODE_SET = "/apis/slinky.slurm.net/v1beta1/namespaces/slurm/nodesets/training";
 const WORKERS = "/api/v1/namespaces/slurm/pods?labelSelector=app.kubernetes.io/name=slurmd";
-const WAIT_SECONDS = 60;
+const WAIT_SECONDS = 300;
 
 const Workers = z.object({
   items: z.array(
