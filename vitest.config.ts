@@ -9,7 +9,7 @@ const SERVICES = [
   "modules/cli/{git-trees,isolated,review-sides}.test.ts",
   "modules/cli/steps/probe.test.ts",
   "modules/cluster/local-process.test.ts",
-  "modules/cluster/aws/component.test.ts",
+  "modules/cluster/aws/{component,data-stores,node-groups}.test.ts",
   "modules/evaluation/{evaluate,infrastructure,interruption,model-mistakes,outages}.test.ts",
   "modules/leaderboard/{app,store}.test.ts",
   "modules/serving/cluster-payload.test.ts",
