@@ -40,6 +40,8 @@ export type ClusterContext = EngineContext & { environment: Readonly<Record<stri
 export class ClusterEngine extends StackRunner {
   readonly target: ClusterTarget;
   private readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Read once a command: each reading starts Pulumi several times. */
+  private outputs: Promise<ClusterStackOutputs | null> | undefined;
 
   private constructor(target: ClusterTarget, { environment, ...context }: ClusterContext) {
     super(context);
@@ -62,6 +64,7 @@ export class ClusterEngine extends StackRunner {
 
   /** Makes or repairs the platform for these plans, which take the place of those before. */
   async platformUp(plans: readonly Plan[]): Promise<StackResult<ClusterStackOutputs>> {
+    this.outputs = undefined;
     await keepPlans(this.context.home, plans);
     const result = await this.change(this.target.name, { program: this.program(plans) }, (stack, collector) =>
       this.upWith(stack, collector),
@@ -84,6 +87,7 @@ export class ClusterEngine extends StackRunner {
         allowed: "the machine, or the shared state (platform.stateUrl), from which it was made",
         todo: "run this where it was made, or name its state in the target; if it was never made, there is nothing to do",
       });
+    this.outputs = undefined;
     for (const { name } of await this.endpointSpecs()) await this.endpointDestroy(name);
     let kept: Destroyed["kept"] = [];
     if (deleteResults && this.target.kind === "aws") await this.liftAwsProtection();
@@ -121,9 +125,11 @@ export class ClusterEngine extends StackRunner {
   }
 
   /** Outputs of the platform; null when it was never up, or is half made. */
-  async readOutputs(): Promise<ClusterStackOutputs | null> {
-    const outputs = await this.outputsOf(this.target.name);
-    return outputs.kind === undefined ? null : ClusterStackOutputs.parse(outputs);
+  readOutputs(): Promise<ClusterStackOutputs | null> {
+    this.outputs ??= this.outputsOf(this.target.name).then((outputs) =>
+      outputs.kind === undefined ? null : ClusterStackOutputs.parse(outputs),
+    );
+    return this.outputs;
   }
 
   /** Makes or repairs an endpoint; `wait`: until it is ready to answer. */

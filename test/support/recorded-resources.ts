@@ -43,7 +43,7 @@ const SIGNATURE = "4dabf18193072939515e22adb298388d";
 const SECRET = "1b47061264138c4ac30d75fd1eb44270";
 
 /** Runs a program and returns what it registered, sorted by type and name. The same program gives the same list. */
-export async function recordResources(program: () => Promise<unknown>): Promise<RecordedResource[]> {
+export async function recordResources(program: () => Promise<unknown>, stack = "test"): Promise<RecordedResource[]> {
   const recorded: RecordedResource[] = [];
   await pulumi.runtime.setMocks(
     {
@@ -54,7 +54,7 @@ export async function recordResources(program: () => Promise<unknown>): Promise<
       call: ({ inputs }) => inputs,
     },
     "uplift",
-    "test",
+    stack,
     false,
   );
   const monitor = pulumi.runtime.getMonitor() as unknown as Monitor;
