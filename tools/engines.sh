@@ -17,10 +17,10 @@ ENGINES="pulumi-kubernetes kubernetes-api etcd slurm-operator" # the longest fir
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${UPLIFT_CACHE:-$HOME/.cache/uplift}
 
+me=engines
+own_group=yes
 say() { echo "engines: $*" >&2; }
-fail() { printf 'engines: %s\n' "$@" >&2; exit 1; }
-have() { command -v "$1" >/dev/null 2>&1; }
-elapsed() { echo "$((SECONDS - $1)) s"; }
+. "$here/steps.sh"
 
 print=no
 names=()
@@ -63,7 +63,8 @@ fields() { # ENGINE
     kubernetes-api) printf '%s\n' 'kubeApiserver kube-apiserver' 'kubeControllerManager kube-controller-manager' \
       'kubernetesOpenapi swagger.json' ;;
     etcd) echo etcd etcd ;;
-    slurm-operator) printf '%s\n' 'slurmOperator slurm-operator' 'slinkyCrds crds' ;;
+    slurm-operator) printf '%s\n' 'slurmOperator slurm-operator' 'slurmOperatorWebhook slurm-operator-webhook' \
+      'slinkyCrds crds' ;;
   esac
 }
 
@@ -80,35 +81,6 @@ print_paths() {
   done
   [ ${#missing[@]} -eq 0 ] || fail "not built yet for this clone: ${missing[*]}." "Run tools/engines.sh ${missing[*]}"
   (IFS=$'\n'; echo "{"; echo "${lines[*]}" | sed '$!s/$/,/'; echo "}")
-}
-
-# try NAME COMMAND…: runs it with its output in a log, a sign of life every 30 s. Addresses of registries stay out of the log.
-try() {
-  local name=$1 started=$SECONDS ticks=0 status=0
-  shift
-  log="$cache/logs/$name.log"
-  mkdir -p "$cache/logs"
-  set -m # a process group of its own, so that all of it ends with this script
-  ("$@" 2>&1 </dev/null | sed -uE -e 's#(https?://)[^/ ,)"'\'']+#\1…#g' -e 's#(dial tcp|lookup) [^ ]+( on [^ ]+)?#\1 …:#' >"$log") &
-  worker=$!
-  set +m
-  while sleep 0.2; kill -0 $worker 2>/dev/null; do
-    if [ $(((SECONDS - started) / 30)) -gt $ticks ]; then
-      ticks=$(((SECONDS - started) / 30))
-      say "  … $name still runs ($(elapsed $started))"
-    fi
-  done
-  wait $worker || status=$?
-  worker=
-  return $status
-}
-
-# must NAME COMMAND…: the same, and ends the script with the log's end when it fails.
-must() { try "$@" || give_up "$1"; }
-give_up() {
-  echo "engines: $1 failed; the end of $log:" >&2
-  tail -n 20 "$log" | sed 's/^/  | /' >&2
-  fail "correct the cause and run it again: what is compiled already is kept."
 }
 
 go_needed() {
@@ -173,6 +145,7 @@ build_slurm_operator() { # FOLDER
   go_needed slurm-operator
   local module operator=github.com/SlinkyProject/slurm-operator
   compile slurm-operator "$here/slurm-operator" "$1/slurm-operator" $operator/cmd/manager
+  compile slurm-operator "$here/slurm-operator" "$1/slurm-operator-webhook" $operator/cmd/webhook
   fetch_module slurm-operator $operator
   mkdir "$1/crds"
   install -m 644 "$module"/config/crd/bases/*.yaml "$1/crds/"

@@ -3,7 +3,7 @@
 # In: this clone's lock files. Out: node_modules here, and under ~/.cache/uplift (or $UPLIFT_CACHE) the trainers' Python,
 # uv and Pulumi. Asks nothing. Root is needed for apt packages only. Interrupted, it does the unfinished part again.
 #
-#   tools/setup.sh [--for-tests]     --for-tests adds Chromium and a Postgres server, which only the tests use
+#   tools/setup.sh [--for-tests]     --for-tests adds Chromium, a Postgres server and Slurm, which only the tests use
 set -euo pipefail
 
 UV_VERSION=0.13.9
@@ -22,39 +22,11 @@ for argument in "$@"; do
   esac
 done
 
+me=setup
 say() { echo "setup: $*"; }
-fail() { printf 'setup: %s\n' "$@" >&2; exit 1; }
-have() { command -v "$1" >/dev/null 2>&1; }
+. "$root/tools/steps.sh"
 # at_least 20.2.1 20.12 → false
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
-elapsed() { echo "$((SECONDS - $1)) s"; }
-
-# try NAME COMMAND…: runs it with its output in a log, a sign of life every 30 s. Addresses of registries stay out of the log.
-try() {
-  local name=$1 started=$SECONDS worker status=0
-  shift
-  log="$cache/logs/$name.log"
-  mkdir -p "$cache/logs"
-  ("$@" 2>&1 | sed -uE 's#(https?://)[^/ ,)"'\'']+#\1…#g' >"$log") &
-  worker=$!
-  while sleep 0.2; kill -0 $worker 2>/dev/null; do
-    if [ $(((SECONDS - started) / 30)) -gt "${ticks:-0}" ]; then
-      ticks=$(((SECONDS - started) / 30))
-      say "  … $name still runs ($(elapsed $started))"
-    fi
-  done
-  ticks=0
-  wait $worker || status=$?
-  return $status
-}
-
-# must NAME COMMAND…: the same, and ends the set-up with the log's end when it fails.
-must() { try "$@" || give_up "$1"; }
-give_up() {
-  echo "setup: $1 failed; the end of $log:" >&2
-  tail -n 20 "$log" | sed 's/^/  | /' >&2
-  fail "correct the cause and run it again: what is done already is kept."
-}
 
 node_check() {
   have node && have npm || fail "Node.js is missing." "Install Node.js $NODE_LEAST or newer (with npm), then run this again."
@@ -82,6 +54,15 @@ apt_packages() {
       echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
     fi
   fi
+  if [ $for_tests = yes ]; then
+    local part
+    for part in slurm-wlm=/usr/sbin/slurmctld slurmrestd=/usr/sbin/slurmrestd munge=/usr/sbin/munged \
+      'slurm-wlm-jwt-plugin=/usr/lib/*/slurm*/auth_jwt.so'; do
+      compgen -G "${part#*=}" >/dev/null && continue
+      missing+=("${part%%=*}")
+      say "${part%%=*} is missing: tests start Slurm clusters of their own"
+    done
+  fi
   if [ $for_tests = yes ] && ! { have chromium || have chromium-browser || have google-chrome; }; then
     missing+=(chromium)
     say "chromium is missing: tests look at the dashboard in it"
@@ -91,7 +72,16 @@ apt_packages() {
   [ "$(id -u)" -eq 0 ] || fail "Only root may install packages. Run this, then run the set-up again:" \
     "  sudo apt-get install -y --no-install-recommends ${missing[*]}"
   must apt-update apt-get update
+  # munge and Slurm would start for the whole machine, munge again at every boot (Slurm does nothing without a slurm.conf).
+  # A machine with a policy of its own keeps it.
+  local policy=/usr/sbin/policy-rc.d
+  if [[ " ${missing[*]} " =~ \ (slurm|munge) ]] && [ ! -e $policy ]; then
+    trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    printf '#!/bin/sh\nexit 101\n' >$policy
+    chmod 755 $policy
+  fi
   must apt-install env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+  [[ " ${missing[*]} " != *" munge "* ]] || must munge-at-boot update-rc.d munge disable
 }
 
 sandbox_check() {

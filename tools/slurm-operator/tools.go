@@ -1,6 +1,7 @@
 //go:build tools
 
-// Package tools pins Slinky's Slurm operator, so that this folder's go.sum covers everything its build reads.
+// Package tools pins Slinky's Slurm operator and its admission webhook, so that this folder's go.sum covers everything that
+// their builds read.
 package tools
 
 import (
