@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# A small Python environment for a test or a bench: nemo-automodel's own loader, OmegaConf.
-# In: a folder of this project with a requirements.lock. Out: an environment under ~/.cache/uplift (or $UPLIFT_CACHE),
-# named by the lock's digest, and the path of its Python on standard output. Run again, it only looks; interrupted, it
-# starts over.
+# A small Python environment for a test or a bench: nemo-automodel's own loader, OmegaConf, NeMo Gym.
+# In: a folder of this project with a requirements.lock, and where the packages ask for more than Python 3.11 a file
+# python-version: the least that they say they need (any Python of that minor version is taken). Out: an environment under
+# ~/.cache/uplift (or $UPLIFT_CACHE), named by the lock's digest, and the path of its Python on standard output. Run again, it
+# only looks; interrupted, it starts over.
 #
 #   python=$(tools/python-env.sh tools/automodel) && RUN_DIR=/runs/x "$python" tools/automodel/load_config.py FILE.yaml
 set -euo pipefail
@@ -10,6 +11,7 @@ set -euo pipefail
 [ $# -eq 1 ] && [ -f "$1/requirements.lock" ] || { echo "python-env: give a folder with a requirements.lock." >&2; exit 2; }
 requirements="$1/requirements.lock"
 name=$(basename "$1")
+python_version=$(cat "$1/python-version" 2>/dev/null || true)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${UPLIFT_CACHE:-$HOME/.cache/uplift}
 # One version of uv for the project: what tools/setup.sh installs.
@@ -29,9 +31,19 @@ give_up() {
 quiet() { "$@" 2>&1 | sed -uE 's#(https?://)[^/ ,)"'\'']+#\1…#g' >>"$log"; }
 ready() { [ -f "$folder/.complete" ] && "$python" -c '' 2>/dev/null; }
 
-# The first Python from 3.11 up to 3.13; else uv is asked to fetch 3.11.
+# The first Python from 3.11 up to 3.13; else uv is asked to fetch 3.11. With a file python-version, the first of that minor
+# version, also one that pyenv has and is not told to use.
 find_python() {
-  local candidate
+  local candidate minor=${python_version%.*}
+  if [ -n "$python_version" ]; then
+    for candidate in "python$minor" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$minor".*/bin/python; do
+      "$candidate" -c '' 2>/dev/null || continue
+      command -v "$candidate"
+      return
+    done
+    echo "$minor"
+    return
+  fi
   for candidate in python3.11 python3 python3.12 python3.13; do
     "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || continue
     command -v "$candidate"
@@ -62,6 +74,6 @@ fi
 say "the packages of $requirements"
 rm -rf "$folder"
 quiet "$uv" venv --no-config --python "$(find_python)" "$folder" || give_up "uv venv"
-quiet "$uv" pip sync --require-hashes --python "$python" "$requirements" || give_up "uv pip sync"
+quiet "$uv" pip sync --require-hashes --python "$python" ${python_version:+--python-version "$python_version"} "$requirements" || give_up "uv pip sync"
 touch "$folder/.complete"
 echo "$python"

@@ -1,6 +1,7 @@
 /**
  * App: the HTTP side of the environment service, as a value.
- * Comes in: an open service. Goes out: a Hono app with the routes of schemas/environment.ts and /openapi.json.
+ * Comes in: an open service. Goes out: a Hono app with the routes of schemas/environment.ts, those of NeMo Gym (gym-app.ts) and
+ * /openapi.json.
  * Touches nothing itself; every error, expected or not, has the body `ErrorBody`.
  */
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
@@ -9,6 +10,7 @@ import { Digest } from "../../schemas/digest.ts";
 import { Attempt, CallTool, CreateAttempt, Grade, Health, ToolResult } from "../../schemas/environment.ts";
 import { ErrorBody } from "../../schemas/error.ts";
 import { TaskFamily } from "../../schemas/task.ts";
+import { mountGym } from "./gym-app.ts";
 import type { EnvironmentService } from "./service.ts";
 import { ServiceError } from "./service-error.ts";
 
@@ -67,8 +69,8 @@ const endAttempt = createRoute({
   responses: { 204: { description: "It is over." }, 400: refused },
 });
 
-/** The app over an open service. */
-export function createEnvironmentsApp(service: EnvironmentService) {
+/** The app over an open service. `seedWaitSeconds`: how long a rollout of NeMo Gym waits for a place; 900 by default. */
+export function createEnvironmentsApp(service: EnvironmentService, options: { seedWaitSeconds?: number } = {}) {
   const app = new OpenAPIHono({
     defaultHook: (result) => {
       if (result.success) return;
@@ -88,6 +90,7 @@ export function createEnvironmentsApp(service: EnvironmentService) {
   app.notFound(() => {
     throw new ServiceError("route-unknown", "no such route: see schemas/environment.ts or GET /openapi.json");
   });
+  mountGym(app, service, options);
   app.get("/metrics", (c) => c.text(metricsText(service), 200, METRICS_TYPE));
   app.doc("/openapi.json", { openapi: "3.1.0", info: { title: "Uplift environments", version: service.version } });
   return app

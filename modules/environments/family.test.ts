@@ -46,5 +46,9 @@ describe("a family's folder", () => {
     await expect(load()).rejects.toThrow(/family\.json: version/);
     writeFileSync(file, JSON.stringify({ ...family, tools: family.tools.reverse() }));
     await expect(load()).rejects.toThrow(/Allowed: python, refuse, shell/);
+    const [tool] = family.tools;
+    const named = (name: string) => ({ ...tool, function: { ...tool.function, name } });
+    writeFileSync(file, JSON.stringify({ ...family, tools: [named("a"), named("verify")] }));
+    await expect(load()).rejects.toThrow(/a tool verify is declared.*aggregate_metrics, close_session, mcp/);
   });
 });

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { type Digest, digestBytes, digestJson } from "../../schemas/digest.ts";
 import { fromZod, UserError } from "../../schemas/error.ts";
 import { TaskFamily } from "../../schemas/task.ts";
+import { RESERVED_TOOLS } from "./gym-protocol.ts";
 import { type SandboxFiles, stagePython } from "./python-file.ts";
 
 /** A task family that the service can run. */
@@ -83,6 +84,17 @@ function parseDefinition(file: string, text: string): TaskFamily {
       found: names.join(", "),
       allowed: sorted.join(", "),
       todo: "sort the tools: trainers render them in that order",
+    });
+  }
+  const reserved = names.find((name) => RESERVED_TOOLS.includes(name));
+  if (reserved !== undefined) {
+    throw new UserError({
+      code: "family-invalid",
+      path: `${file}: tools`,
+      asked: `a tool ${reserved} is declared`,
+      found: "NeMo Gym has a route of that name, so no rollout could call the tool",
+      allowed: `any name but ${RESERVED_TOOLS.join(", ")}`,
+      todo: "give the tool another name",
     });
   }
   return parsed.data;

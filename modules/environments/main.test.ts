@@ -114,6 +114,11 @@ async function busyService(url: string): Promise<Promise<unknown>[]> {
 }
 
 describe("the service's process", { timeout: 120_000 }, () => {
+  it("keeps an idle connection for longer than NeMo Gym's client does, which takes 15 s", async () => {
+    const { url } = await serve();
+    expect((await fetch(`${url}/health`)).headers.get("keep-alive")).toBe("timeout=30");
+  });
+
   it("leaves nothing behind when it is killed with SIGKILL, and the next one goes on", async () => {
     const one = await serve();
     const hanging = await busyService(one.url);

@@ -144,7 +144,9 @@ try {
   const pods = options.sandbox === "kubernetes" ? { pods: podsOf() } : {};
   const service = await openEnvironmentService({ data, families, maxAttempts, path, root, ...pods, version, log });
   const app = createEnvironmentsApp(service);
-  const server = serve({ fetch: app.fetch, hostname: host, port }, (address) => {
+  // NeMo Gym's client keeps idle connections for 15 s, and takes one that we close first for a lost request.
+  const serverOptions = { keepAliveTimeout: 30_000 };
+  const server = serve({ fetch: app.fetch, hostname: host, port, serverOptions }, (address) => {
     const { environmentsDigest } = service;
     log.info({ host, port: address.port, environmentsDigest, families: [...service.families.keys()] }, "listening");
   });

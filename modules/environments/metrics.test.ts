@@ -7,6 +7,7 @@ it("tells attempts, failures and start times in Prometheus' text format", () => 
   metrics.attemptCreated();
   metrics.attemptCreated();
   metrics.attemptEnded("graded");
+  metrics.rolloutEnded("masked");
   metrics.infrastructureFailure("sandbox-lost");
   metrics.infrastructureFailure("sandbox-lost");
   metrics.infrastructureFailure("grader-failed");
@@ -22,6 +23,9 @@ it("tells attempts, failures and start times in Prometheus' text format", () => 
     'uplift_environments_attempts_ended_total{outcome="ended"} 0',
     'uplift_environments_attempts_ended_total{outcome="expired"} 0',
     'uplift_environments_attempts_ended_total{outcome="lost"} 0',
+    'uplift_environments_gym_rollouts_total{outcome="passed"} 0',
+    'uplift_environments_gym_rollouts_total{outcome="failed"} 0',
+    'uplift_environments_gym_rollouts_total{outcome="masked"} 1',
     'uplift_environments_infrastructure_failures_total{code="grader-failed"} 1',
     'uplift_environments_infrastructure_failures_total{code="sandbox-lost"} 2',
     'uplift_environments_sandbox_start_seconds_bucket{purpose="attempt",le="0.1"} 0',

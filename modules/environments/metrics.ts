@@ -1,6 +1,7 @@
 /**
  * Metrics: what the service counts → Prometheus text. Comes in: events. Goes out: one text. Pure but for its counts.
  */
+import type { RolloutOutcome } from "./gym-protocol.ts";
 import type { SandboxPurpose } from "./sandbox-profile.ts";
 import type { ServiceErrorCode } from "./service-error.ts";
 
@@ -19,6 +20,7 @@ interface Histogram {
 /** The counts of one service since its start. */
 export class Metrics {
   readonly #outcomes: Record<AttemptOutcome, number> = { graded: 0, ended: 0, expired: 0, lost: 0 };
+  readonly #rollouts: Record<RolloutOutcome, number> = { passed: 0, failed: 0, masked: 0 };
   readonly #failures = new Map<ServiceErrorCode, number>();
   readonly #starts = new Map<SandboxPurpose, Histogram>();
   #created = 0;
@@ -31,7 +33,12 @@ export class Metrics {
     this.#outcomes[outcome] += 1;
   }
 
-  /** An answer with `infrastructure: true`. */
+  /** Of NeMo Gym's; an attempt too, so counted there as well. */
+  rolloutEnded(outcome: RolloutOutcome): void {
+    this.#rollouts[outcome] += 1;
+  }
+
+  /** An answer with `infrastructure: true`, or a rollout masked for it. */
   infrastructureFailure(code: ServiceErrorCode): void {
     this.#failures.set(code, (this.#failures.get(code) ?? 0) + 1);
   }
@@ -58,6 +65,11 @@ export class Metrics {
         `${name}_attempts_ended_total`,
         "Attempts that are over, by how they ended.",
         Object.entries(this.#outcomes).map(([outcome, count]) => [`{outcome="${outcome}"}`, count]),
+      ),
+      ...counter(
+        `${name}_gym_rollouts_total`,
+        "Rollouts of NeMo Gym that were verified, each once; masked: no grade could be had, so nothing is learnt from it.",
+        Object.entries(this.#rollouts).map(([outcome, count]) => [`{outcome="${outcome}"}`, count]),
       ),
       ...counter(
         `${name}_infrastructure_failures_total`,

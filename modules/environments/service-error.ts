@@ -20,6 +20,8 @@ const TABLE = {
   "family-version": [422, false],
   "repository-invalid": [422, false],
   "route-unknown": [404, false],
+  "session-missing": [400, false],
+  "session-other-task": [409, false],
   "task-set-digest": [422, false],
   "task-set-invalid": [422, false],
   "task-set-unknown": [404, false],
@@ -28,6 +30,7 @@ const TABLE = {
   "sandbox-failed": [503, true],
   "sandbox-lost": [503, true],
   "service-stopping": [503, true],
+  "session-no-place": [503, true],
   defect: [500, true],
 } as const satisfies Record<string, readonly [number, boolean]>;
 

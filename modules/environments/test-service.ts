@@ -74,11 +74,11 @@ export class TestService {
   readonly service: EnvironmentService;
   readonly app: EnvironmentsApp;
 
-  private constructor(data: string, taskSet: Digest, service: EnvironmentService) {
+  private constructor(data: string, taskSet: Digest, service: EnvironmentService, seedWaitSeconds?: number) {
     this.data = data;
     this.taskSet = taskSet;
     this.service = service;
-    this.app = createEnvironmentsApp(service);
+    this.app = createEnvironmentsApp(service, seedWaitSeconds === undefined ? {} : { seedWaitSeconds });
   }
 
   /** Opens one; `data` of an earlier one makes it that one's restart. */
@@ -90,6 +90,7 @@ export class TestService {
       data?: string;
       set?: TaskSet;
       pods?: EnvironmentServiceArgs["pods"];
+      seedWaitSeconds?: number;
     } = {},
   ): Promise<TestService> {
     const data = options.data ?? mkdtempSync(join(tmpdir(), "environments-"));
@@ -103,7 +104,7 @@ export class TestService {
       ...(options.pods === undefined ? {} : { pods: options.pods }),
     });
     const set = options.set ?? taskSetOf(tasks, undefined, options.families?.[0]);
-    const test = new TestService(data, digestJson(set), service);
+    const test = new TestService(data, digestJson(set), service, options.seedWaitSeconds);
     const { status, body } = await test.request("PUT", `/v1/task-sets/${test.taskSet}`, set);
     if (status !== 204) throw new Error(body.error.message);
     return test;
