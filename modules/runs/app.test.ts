@@ -4,7 +4,9 @@ import { dirname, join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
 import { drizzle } from "drizzle-orm/pglite";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { UserError } from "../../schemas/error.ts";
 import type { Job } from "../../schemas/job.ts";
+import type { Plan } from "../../schemas/plan.ts";
 import { Run } from "../../schemas/run.ts";
 import { runsApp } from "./app.ts";
 import { planWith, snapshot } from "./fixture.ts";
@@ -58,6 +60,17 @@ describe("the runs API", () => {
     const run = Run.parse(await response.json());
     expect(run).toMatchObject({ id: "run-a", recipe: "fixture", state: "running", plan: { digest: plan.digest } });
     expect(run.steps).toMatchObject([{ id: "collect", state: "pending", tries: 0 }]);
+  });
+
+  it("takes only plans that can be run where it is", async () => {
+    const accept = ({ name }: Plan) => {
+      throw new UserError({ code: "elsewhere", path: name, asked: "a", found: "b", allowed: "c", todo: "d" });
+    };
+    const picky = runsApp({ store, layout, accept });
+    const request = { method: "POST", body: JSON.stringify({ id: "run-a", plan, snapshot }) };
+    const refused = await picky.request("/api/runs", request);
+    expect([refused.status, await codeOf(refused)]).toEqual([422, "elsewhere"]);
+    expect(await (await app.request("/api/runs")).json()).toMatchObject({ total: 0 });
   });
 
   it("makes one run of a request that is sent twice", async () => {

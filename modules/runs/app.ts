@@ -48,9 +48,14 @@ const STATUS: Readonly<Record<string, 404 | 409 | 410>> = {
 /** At most this much of a log in one answer. */
 const LOG_BYTES = 256 * 1024;
 
-/** The app over a store and the folder logs lie in. */
-export function runsApp(options: { readonly store: RunStore; readonly layout: Layout; readonly now?: () => Date }) {
-  const { store, layout } = options;
+/** The app over a store and the folder logs lie in. `accept` throws a UserError for a plan that cannot be run here. */
+export function runsApp(options: {
+  readonly store: RunStore;
+  readonly layout: Layout;
+  readonly now?: () => Date;
+  readonly accept?: (plan: Plan) => void;
+}) {
+  const { store, layout, accept } = options;
   const now = options.now ?? (() => new Date());
   return new Hono()
     .onError((error, c) => {
@@ -67,6 +72,7 @@ export function runsApp(options: { readonly store: RunStore; readonly layout: La
       const submission = Submission.parse(await c.req.json());
       const { digest, ...body } = submission.plan;
       if (digestJson(body) !== digest) throw planDiffers(digest);
+      accept?.(submission.plan);
       const twin = (await store.active()).runs.find(
         (run) =>
           run.id !== submission.id &&

@@ -44,7 +44,10 @@ export async function packSnapshot(projectDir: string): Promise<PackedSnapshot> 
 }
 
 /** Stores a packed project under its digest; storing it again changes nothing. */
-export async function storeSnapshot(packed: PackedSnapshot, store: ObjectStore): Promise<Snapshot> {
+export async function storeSnapshot(
+  packed: PackedSnapshot,
+  store: Pick<ObjectStore, "exists" | "put">,
+): Promise<Snapshot> {
   const key = `snapshots/${shortDigest(packed.digest)}.tar`;
   if (!(await store.exists(key))) await store.put(key, packed.tarball);
   const patch = packed.patch;

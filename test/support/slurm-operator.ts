@@ -14,7 +14,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Volume } from "kubernetes-types/core/v1.js";
 import { z } from "zod";
 import { freePort } from "../../modules/cluster/index.ts";
-import type { Manifest } from "../../schemas/manifest.ts";
+import { expiredToken } from "../../modules/cluster/slurm/index.ts";
+import { labels, type Manifest, type SecretKey } from "../../schemas/manifest.ts";
 import type { KubernetesApi } from "./kubernetes-api.ts";
 
 /** With DEBUG=1 the operator asks slurmrestd here, instead of at a service that only pods can reach. */
@@ -64,7 +65,7 @@ export async function startSlurmOperator(program: string, api: KubernetesApi, jw
   const drained = new Map<string, string>();
   const slurmrestd = await serve(async (request) => {
     if (!request.url?.startsWith(`${API}/`)) return { status: 404, body: {} };
-    if (!isSigned(request, jwtKey)) return { status: 401, body: {} };
+    if (!isSigned(String(request.headers["x-slurm-user-token"]), jwtKey)) return { status: 401, body: {} };
     const [what, name] = request.url.slice(`${API}/`.length).split(/[/?]/);
     if (request.method === "POST" && what === "node" && name) {
       const { state, reason } = NodeUpdate.parse(await json(request));
@@ -160,16 +161,17 @@ export async function startSlurmOperator(program: string, api: KubernetesApi, jw
   };
 }
 
-/** Slurm's Secrets, as stacks/cluster-secrets.ts makes them. */
-export function slurmSecrets(jwtKey: string): Manifest[] {
+/** Slurm's Secrets, as stacks/cluster-secrets.ts makes them. `token`: where the controller's lies. */
+export function slurmSecrets(jwtKey: string, token: SecretKey): Manifest[] {
   const password = randomBytes(24).toString("base64url");
   return Object.entries({
     "slurm-auth-slurm": { data: { "slurm.key": randomBytes(1024).toString("base64") } },
     "slurm-auth-jwt": { stringData: { "jwt.key": jwtKey } },
     "accounting-database": { stringData: { password, "root-password": password } },
     "job-secrets": { stringData: { WANDB_API_KEY: "of the jobs" } },
-  }).map(([name, values]) => ({
-    ...{ apiVersion: "v1", kind: "Secret", metadata: { name, namespace: "slurm" } },
+    [token.name]: { namespace: "uplift", stringData: { [token.key]: expiredToken(jwtKey) } },
+  }).map(([name, { namespace = "slurm", ...values }]: [string, { namespace?: string }]) => ({
+    ...{ apiVersion: "v1", kind: "Secret", metadata: { name, namespace, labels: labels(name) } },
     ...values,
   }));
 }
@@ -192,8 +194,8 @@ export function needsOf({ configMap, secret, persistentVolumeClaim, projected }:
 }
 
 /** A token of slurmrestd's is signed with the key that slurmctld has. */
-function isSigned({ headers }: IncomingMessage, jwtKey: string): boolean {
-  const [head, claims, signature] = String(headers["x-slurm-user-token"]).split(".");
+export function isSigned(token: string, jwtKey: string): boolean {
+  const [head, claims, signature] = token.split(".");
   return createHmac("sha256", jwtKey).update(`${head}.${claims}`).digest("base64url") === signature;
 }
 
