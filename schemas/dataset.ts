@@ -3,10 +3,11 @@
  * task (near-copy group, length, known pass rates), never its content.
  */
 import { z } from "zod";
+import { text } from "./text.ts";
 
 export const DatasetTask = z.strictObject({
   /** Unique in its index. */
-  id: z.string().regex(/^[a-z0-9][a-z0-9-]*$/),
+  id: text(/^[a-z0-9][a-z0-9-]*$/, "lower-case letters, digits and dashes"),
   /** The application or project it plays in; held-out tasks are spread over projects. */
   project: z.string(),
   /** 1 easy … 3 hard; held-out tasks are spread over difficulties. */

@@ -3,10 +3,11 @@
  * Two values that mean the same have the same bytes here, whatever their key order. Pure.
  */
 import { createHash } from "node:crypto";
-import { z } from "zod";
+import type { z } from "zod";
+import { text } from "./text.ts";
 
 /** A SHA-256 content digest, e.g. "sha256:9f86d0…" (64 hex digits). */
-export const Digest = z.string().regex(/^sha256:[0-9a-f]{64}$/, "a digest looks like sha256:<64 hex digits>");
+export const Digest = text(/^sha256:[0-9a-f]{64}$/, "a digest, which looks like sha256:<64 hex digits>");
 export type Digest = z.infer<typeof Digest>;
 
 /**

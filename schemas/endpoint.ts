@@ -1,11 +1,13 @@
 /**
  * Endpoint: one model served at an OpenAI-compatible URL for a limited time. Each is its own small Pulumi stack, so
- * that it can be listed, previewed and destroyed, and cannot be forgotten.
+ * that it can be listed, previewed and destroyed, and cannot be forgotten; on a cluster the controller makes others, for what
+ * it measures, as objects of Kubernetes alone.
  */
 import { z } from "zod";
 import { Digest } from "./digest.ts";
 import { ServingLayout } from "./layout.ts";
 import { Rope } from "./rope.ts";
+import { text } from "./text.ts";
 
 /** vLLM, or the light server (transformers, one process) where vLLM can't be installed or its start is too slow. */
 export const ServerKind = z.enum(["vllm", "light"]);
@@ -30,7 +32,7 @@ export type ServingSettings = z.infer<typeof ServingSettings>;
 /** What a serving stack is made from. */
 export const EndpointSpec = z.strictObject({
   /** Stack name: serving-<first 12 hex digits of the checkpoint's digest>. */
-  name: z.string().regex(/^serving-[0-9a-f]{12}$/),
+  name: text(/^serving-[0-9a-f]{12}$/, "serving- and the first 12 hex digits of a digest"),
   checkpoint: Digest,
   /** Name clients send as `model`. */
   model: z.string(),
@@ -60,22 +62,41 @@ export const ModelIdentity = z.discriminatedUnion("kind", [
 ]);
 export type ModelIdentity = z.infer<typeof ModelIdentity>;
 
-/** What a serving stack on a cluster is made from: one Deployment of one pod on one node, and what guards it. */
+/** Where a pod has its weights from. */
+export const WeightsSource = z.discriminatedUnion("kind", [
+  /** The shared storage, which every node mounts. */
+  z.strictObject({ kind: z.literal("shared") }),
+  /** A bucket: the pod fetches them to its node's own disk before it starts. */
+  z.strictObject({
+    kind: z.literal("objects"),
+    bucket: z.string(),
+    /** Of the model's files, without a slash at either end; uplift-manifest.json lies right below it. */
+    prefix: z.string(),
+    /** Room kept for them on the node, GiB. */
+    gib: z.number().int().positive(),
+  }),
+]);
+export type WeightsSource = z.infer<typeof WeightsSource>;
+
+/** What an endpoint on a cluster is made from: one Deployment of one pod on one node, and what guards it. */
 export const ClusterEndpointSpec = z.strictObject({
-  /** serving-<first 12 hex digits of the checkpoint's digest> */
+  /** serving-<first 12 hex digits of the checkpoint's digest>; of the evaluation's id for one that the controller makes. */
   name: EndpointSpec.shape.name,
   /** Of the model's files; of what names it (plan, name, folder) where the files are not here. */
   checkpoint: Digest,
   identity: ModelIdentity,
   /** Name clients send as `model`. */
   model: z.string(),
-  /** Folder of the full model on the shared storage, as nodes mount it. */
+  /** Folder of the full model, as its pod sees it: on the shared storage, or where it is fetched to. */
   modelPath: z.string().startsWith("/"),
+  source: WeightsSource.default({ kind: "shared" }),
   /** Row of schemas/model.ts that its weights are of; null for a model without one. */
   facts: z.string().nullable(),
   settings: ServingSettings,
   layout: ServingLayout,
   image: z.string(),
+  /** Who ends it: a stack (uplift serve), or the controller, which made it for an evaluation and has no stacks. */
+  maker: z.enum(["stack", "controller"]).default("stack"),
   purpose: z.string(),
   expiresAt: z.iso.datetime(),
 });

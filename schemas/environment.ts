@@ -13,6 +13,7 @@
 import { z } from "zod";
 import { Digest } from "./digest.ts";
 import { Message, Tool } from "./message.ts";
+import { text } from "./text.ts";
 
 export const Health = z.object({
   status: z.literal("ok"),
@@ -29,7 +30,7 @@ export const CreateAttempt = z.object({
   taskSet: Digest,
   taskId: z.string(),
   /** Chosen by the caller, so that a retried request cannot make a second sandbox. */
-  id: z.string().regex(/^[A-Za-z0-9._-]{1,120}$/),
+  id: text(/^[A-Za-z0-9._-]{1,120}$/, "at most 120 letters, digits, dots, dashes and underscores"),
 });
 export type CreateAttempt = z.infer<typeof CreateAttempt>;
 

@@ -19,7 +19,8 @@ export type Issue = z.infer<typeof Issue>;
 
 /** "rl.steps: 41 asked for, but … Allowed: …. To do: …." */
 export function renderIssue(issue: Issue): string {
-  return `${issue.path}: ${issue.asked}, but ${issue.found}. Allowed: ${issue.allowed}. To do: ${issue.todo}. [${issue.code}]`;
+  const end = /[.?!]$/.test(issue.todo) ? "" : ".";
+  return `${issue.path}: ${issue.asked}, but ${issue.found}. Allowed: ${issue.allowed}. To do: ${issue.todo}${end} [${issue.code}]`;
 }
 
 /** The same mistakes, their paths as `locate` writes them: with a file, or a file's line and column. */
@@ -56,9 +57,16 @@ export function fromZod(error: z.ZodError, where: string, code: string): UserErr
       code,
       path: issue.path.length > 0 ? `${where}: ${issue.path.map(String).join(".")}` : where,
       asked: "a value that the schema accepts was expected",
-      found: issue.message,
-      allowed: "see the field's documentation in schemas/",
+      ...foundAndAllowed(issue),
       todo: "correct this field",
     })),
   );
+}
+
+/** Text of another form: what it has to be is said by words of ours (schemas/text.ts), and never by a pattern. */
+function foundAndAllowed({ code, message }: z.core.$ZodIssue): Pick<Issue, "found" | "allowed"> {
+  if (code !== "invalid_format" || message.startsWith("Invalid ISO"))
+    return { found: message, allowed: "see the field's documentation in schemas/" };
+  const plain = message.replace(/^Invalid string: /, "");
+  return { found: "it is text of another form", allowed: /pattern/.test(plain) ? "see schemas/" : plain };
 }

@@ -7,6 +7,7 @@ import { Stage } from "./checkpoint.ts";
 import { Digest } from "./digest.ts";
 import { ServingSettings } from "./endpoint.ts";
 import { Preset } from "./preset.ts";
+import { text } from "./text.ts";
 import { Outcome } from "./trajectory.ts";
 
 /** What must be equal for two scores to be compared. */
@@ -66,7 +67,7 @@ export type EvaluatedTask = z.infer<typeof EvaluatedTask>;
 export const Evaluation = z.object({
   schemaVersion: z.literal(1),
   /** "eval-<12 hex>": digest of checkpoint and comparability key, so the same evaluation is never made twice. */
-  id: z.string().regex(/^eval-[0-9a-f]{12}$/),
+  id: text(/^eval-[0-9a-f]{12}$/, "eval- and 12 hex digits"),
   model: z.object({
     name: z.string(),
     checkpoint: Digest,

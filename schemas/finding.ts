@@ -7,8 +7,9 @@ import { Digest } from "./digest.ts";
 /**
  * ok: as it has to be. warning: `up` works, but somebody should know. error: `up` or the plans would fail.
  * unchecked: nobody knows, because preflight could not look; `todo` says what it needs for that.
+ * later: nothing can tell before the platform is there; `todo` says which step of `up` finds out, and fails if it is not so.
  */
-export const FindingStatus = z.enum(["ok", "warning", "error", "unchecked"]);
+export const FindingStatus = z.enum(["ok", "warning", "error", "unchecked", "later"]);
 export type FindingStatus = z.infer<typeof FindingStatus>;
 
 /** Where a finding lies; the text has one part for each. */

@@ -149,7 +149,7 @@ const DAEMONS = { milliCpus: 400, memoryMib: 1024, pods: 10 } as const;
 
 /** Pods of a size that one node holds. */
 export function podsPerNode(
-  node: CpuInstance,
+  node: Pick<CpuInstance, "allocatableMilliCpus" | "allocatableMemoryMib" | "maxPods">,
   pod: { readonly milliCpus: number; readonly memoryMib: number },
 ): number {
   const byCpu = (node.allocatableMilliCpus - DAEMONS.milliCpus) / pod.milliCpus;

@@ -5,8 +5,9 @@
 import { z } from "zod";
 import { Stage } from "./checkpoint.ts";
 import { Launch } from "./launch.ts";
+import { text } from "./text.ts";
 
-const common = { id: z.string().regex(/^[a-z0-9-]+$/), needs: z.array(z.string()) };
+const common = { id: text(/^[a-z0-9-]+$/, "lower-case letters, digits and dashes"), needs: z.array(z.string()) };
 
 /** Attempts at once; left out for as many as one machine's environment service takes, 16. */
 const concurrency = z.number().int().positive().optional();

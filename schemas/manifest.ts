@@ -57,7 +57,7 @@ export const NAMESPACES = {
   certManager: "cert-manager",
 } as const;
 
-/** Claim of the shared storage in each namespace that mounts it; models/, checkpoints/, runs/, cache/, images/ lie in it. */
+/** Claim of the shared storage in each namespace that mounts it; its folders: modules/cluster/storage/shared-folders.ts. */
 export const SHARED_CLAIM = "shared";
 
 /** User and group of runs and of Uplift's services, the same in every pod: who owns what lies on the shared storage. */

@@ -4,6 +4,7 @@
  * nested objects pads them with nulls (a measured trap).
  */
 import { z } from "zod";
+import { text } from "./text.ts";
 
 export const ToolCall = z.object({
   id: z.string(),
@@ -27,7 +28,7 @@ export type Message = z.infer<typeof Message>;
 export const Tool = z.strictObject({
   type: z.literal("function"),
   function: z.strictObject({
-    name: z.string().regex(/^[a-z][a-z0-9_]*$/),
+    name: text(/^[a-z][a-z0-9_]*$/, "lower-case letters, digits and underscores, a letter first"),
     description: z.string(),
     parameters: z.strictObject({
       type: z.literal("object"),

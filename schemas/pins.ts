@@ -37,6 +37,29 @@ export const CHARTS = {
   },
 } as const;
 
+/**
+ * gVisor, which sandbox nodes on AWS install: a dated release, and the SHA-512 of its programs by machine (`uname -m`). They stand
+ * here because a server that gives out other programs would give out their checksums too. As Kubespray lists them
+ * (kubernetes-sigs/kubespray 46dbdd39, 2026-08-21, roles/kubespray_defaults/vars/main/checksums.yml).
+ */
+export const GVISOR = {
+  release: "20260511.0",
+  sha512: {
+    x86_64: {
+      runsc:
+        "e227a71c95e794119f6648a44083df945392c6cd457f36abbc49c2b6e0b87c7f01b94e6bf4632f4cb22ee34fbec7a2c34ca03d30efa9c689db76a6215a6e44e1",
+      "containerd-shim-runsc-v1":
+        "69d7c9e04dacc3c983016624050a53381326bd1d221f6f5879e1109bae76f1ded91101c7235aa289304852f64c5789c726ad94f0099beb22573078f681c6b529",
+    },
+    aarch64: {
+      runsc:
+        "1a1da6060bbfb98fcd98304a7e73afb2c23a897ae4a8bf741e1c6a16cf07e0cd14bcd9d0f0e51aff201feb0cf8d19952f944aeb5eb5d92b091509374b9702a26",
+      "containerd-shim-runsc-v1":
+        "76dc2b9ce47d4231b0f7cb4e4de670a28105d44af13b89a147e4f13a34c6bea969b01dd58aa3ac032e38a922fe9824f1b287384d5fe24ca21a9150224d087937",
+    },
+  },
+} as const;
+
 /** EKS add-ons, for Kubernetes 1.34. */
 export const EKS_ADDONS = {
   "vpc-cni": "v1.20.4-eksbuild.2",

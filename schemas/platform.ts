@@ -7,19 +7,27 @@ import { INSTANCES, Instance, type InstanceName } from "./instance.ts";
 import { NAMESPACES } from "./manifest.ts";
 import { THIRD_PARTY_IMAGES, type ThirdPartyImage } from "./pins.ts";
 import { Pricing } from "./pricing.ts";
+import { text } from "./text.ts";
 
 const Count = z.number().int().positive();
-const Name = z.string().regex(/^[a-z]([a-z0-9-]*[a-z0-9])?$/, "lower-case letters, digits and hyphens");
+const Name = text(/^[a-z]([a-z0-9-]*[a-z0-9])?$/, "lower-case letters, digits and hyphens");
 const Email = z.email();
+const Variable = text(/^[A-Z][A-Z0-9_]*$/, "a variable's name: capitals, digits and underscores, such as HF_TOKEN");
+const PublicKey = text(
+  /^(ssh-ed25519|ssh-rsa|ecdsa-sha2-\S+|sk-\S+) \S+/,
+  "an OpenSSH public key, as a line of ~/.ssh/id_ed25519.pub",
+);
+const Ami = text(/^ami-[0-9a-f]+$/, "an AMI's id such as ami-0123456789abcdef0");
 /** By digest, so that the same target starts the same code. */
-const PinnedImage = z
-  .string()
-  .regex(/^[a-z0-9][^\s@]*@sha256:[0-9a-f]{64}$/, "an image by digest: registry/name@sha256:…");
+const PinnedImage = text(
+  /^[a-z0-9][^\s@]*@sha256:[0-9a-f]{64}$/,
+  "an image by digest: registry/name@sha256:<64 hex digits>",
+);
 
 /** Where a secret's value comes from: never from the target file itself. */
 export const SecretSource = z.discriminatedUnion("kind", [
   /** An environment variable of `uplift up`; kept encrypted in the stack's state. */
-  z.strictObject({ kind: z.literal("environment"), variable: z.string().regex(/^[A-Z][A-Z0-9_]*$/) }),
+  z.strictObject({ kind: z.literal("environment"), variable: Variable }),
   /** A Secret that something else keeps in the namespace `uplift`, e.g. external-secrets. */
   z.strictObject({ kind: z.literal("existing"), name: Name, key: z.string() }),
 ]);
@@ -27,10 +35,10 @@ export type SecretSource = z.infer<typeof SecretSource>;
 
 /** A person who may log in to Slurm; the same ids in controller, login and worker pods. */
 export const SlurmUser = z.strictObject({
-  name: z.string().regex(/^[a-z_][a-z0-9_-]{0,31}$/),
+  name: text(/^[a-z_][a-z0-9_-]{0,31}$/, "a Unix login: at most 32 lower-case letters, digits, - and _"),
   uid: z.number().int().min(1000).max(60_000),
   /** OpenSSH public keys. */
-  publicKeys: z.array(z.string().regex(/^(ssh-ed25519|ssh-rsa|ecdsa-sha2-\S+|sk-\S+) \S+/)).default([]),
+  publicKeys: z.array(PublicKey).default([]),
 });
 export type SlurmUser = z.infer<typeof SlurmUser>;
 
@@ -54,7 +62,7 @@ export const ALB = "alb";
 
 /** The dashboard's public name; without it the service is reached through a port-forward only. */
 export const Web = z.strictObject({
-  host: z.string().regex(/^[a-z0-9.-]+\.[a-z]+$/, "a host name such as uplift.example.org"),
+  host: text(/^[a-z0-9.-]+\.[a-z]+$/, "a host name such as uplift.example.org"),
   /** On AWS "alb" (with tls of kind "acm"), or the class of a controller that you have installed in the cluster. */
   ingressClass: z.string(),
   /** Namespace of the ingress controller's pods: only they reach the service. Default: any address, as for controllers on the node's own network. */
@@ -111,6 +119,9 @@ export type SharedVolume = z.infer<typeof SharedVolume>;
 const instance = z.union([z.enum(Object.keys(INSTANCES) as [InstanceName, ...InstanceName[]]), Instance]);
 const Labels = z.record(z.string(), z.string());
 
+/** Where charts are had from: a mirror (oci://…), or a folder that has a folder of each. Default: their own registries. */
+const charts = { certManager: z.string().optional(), slurmOperator: z.string().optional() };
+
 /** Everything both kinds of cluster have. */
 const common = {
   /** Nodes that serve models. Default: as many as the plans evaluate at once, of the training kind, on demand. */
@@ -142,7 +153,7 @@ const common = {
     .partialRecord(z.enum(Object.keys(THIRD_PARTY_IMAGES) as [ThirdPartyImage, ...ThirdPartyImage[]]), PinnedImage)
     .default({}),
   /** Secrets of jobs by their environment variable: WANDB_API_KEY, HF_TOKEN, EXPERT_API_KEY. */
-  jobSecrets: z.record(z.string().regex(/^[A-Z][A-Z0-9_]*$/), SecretSource).default({}),
+  jobSecrets: z.record(Variable, SecretSource).default({}),
   /** ServiceMonitors and a dashboard; for them the Prometheus operator's kinds must exist. Default false. */
   prometheus: z.boolean().default(false),
   /** Folder of this machine for locks, the plans it was made for, and the state; relative to the project. Default .uplift/clusters/NAME. */
@@ -178,8 +189,7 @@ export const KubernetesPlatform = z.strictObject({
       runtimeClass: z.boolean().default(true),
     })
     .prefault({}),
-  /** A mirror's place of the charts, or a folder; default: their own registries. */
-  charts: z.strictObject({ certManager: z.string().optional(), slurmOperator: z.string().optional() }).prefault({}),
+  charts: z.strictObject(charts).prefault({}),
   storage: z.strictObject({
     /** Mounted at storage.mountPath of the target: models, checkpoints, runs. Its files outlive the platform. */
     shared: SharedVolume,
@@ -208,18 +218,16 @@ export type KubernetesPlatform = z.infer<typeof KubernetesPlatform>;
 
 export const AwsPlatform = z.strictObject({
   /** `up` and preflight refuse credentials of another account. */
-  accountId: z.string().regex(/^\d{12}$/, "twelve digits"),
+  accountId: text(/^\d{12}$/, "twelve digits"),
   /** Families that may be used, such as ["p5en", "m7i"], where the account's owner bounds them. Default: any. */
   instanceFamilies: z
-    .array(z.string().regex(/^[a-z][a-z0-9-]*$/))
+    .array(text(/^[a-z][a-z0-9-]*$/, "an instance family such as p5en"))
     .min(1)
     .optional(),
-  kubernetesVersion: z
-    .string()
-    .regex(/^1\.\d\d$/)
-    .default("1.34"),
+  kubernetesVersion: text(/^1\.\d\d$/, "a minor version such as 1.34").default("1.34"),
   /** AMIs by id, never "recommended", which moves. */
-  amis: z.strictObject({ gpu: z.string().regex(/^ami-[0-9a-f]+$/), cpu: z.string().regex(/^ami-[0-9a-f]+$/) }),
+  amis: z.strictObject({ gpu: Ami, cpu: Ami }),
+  charts: z.strictObject({ ...charts, loadBalancerController: z.string().optional() }).prefault({}),
   vpcCidr: z.cidrv4().default("10.64.0.0/16"),
   /** Who reaches the Kubernetes API over the internet; default nobody: through a VPN or a bastion only. */
   apiCidrs: z.array(z.cidrv4()).default([]),

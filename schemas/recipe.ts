@@ -13,8 +13,9 @@ import { Stage } from "./checkpoint.ts";
 import { Digest } from "./digest.ts";
 import { Preset } from "./preset.ts";
 import { Rope } from "./rope.ts";
+import { text } from "./text.ts";
 
-const Name = z.string().regex(/^[a-z0-9][a-z0-9-]*$/, "lower-case letters, digits and dashes");
+const Name = text(/^[a-z0-9][a-z0-9-]*$/, "lower-case letters, digits and dashes");
 const Positive = z.number().int().positive();
 
 /** Context lengths by name, tokens. */

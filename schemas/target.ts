@@ -7,6 +7,7 @@ import { ServerKind } from "./endpoint.ts";
 import { INSTANCES, Instance, type InstanceName, instanceRow } from "./instance.ts";
 import { AwsPlatform, KubernetesPlatform } from "./platform.ts";
 import { Pricing } from "./pricing.ts";
+import { text } from "./text.ts";
 
 const Positive = z.number().int().positive();
 
@@ -30,7 +31,7 @@ export const LocalTarget = z.strictObject({
 export type LocalTarget = z.infer<typeof LocalTarget>;
 
 /** A container image; by digest, or the plan warns and nothing is started with it. */
-const Image = z.string().regex(/^[a-z0-9][^\s]*$/, "an image such as registry/name@sha256:…");
+const Image = text(/^[a-z0-9][^\s]*$/, "an image such as registry/name@sha256:…");
 
 const cluster = {
   name: z.string(),

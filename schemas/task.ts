@@ -6,6 +6,7 @@
 import { z } from "zod";
 import { Digest } from "./digest.ts";
 import { Tool } from "./message.ts";
+import { text } from "./text.ts";
 
 /** What a sandbox of the family may use. */
 export const SandboxLimits = z.object({
@@ -25,7 +26,7 @@ export const SandboxLimits = z.object({
 export type SandboxLimits = z.infer<typeof SandboxLimits>;
 
 export const TaskFamily = z.object({
-  name: z.string().regex(/^[a-z][a-z0-9-]*$/),
+  name: text(/^[a-z][a-z0-9-]*$/, "lower-case letters, digits and dashes, a letter first"),
   /** Raised whenever tools, grader or generator change meaning; part of every comparability key. */
   version: z.number().int().positive(),
   description: z.string(),
@@ -43,7 +44,7 @@ export type RepositorySpec = z.infer<typeof RepositorySpec>;
 
 export const Task = z.object({
   /** Unique in its task set, e.g. "atlas-set-value-0007". */
-  id: z.string().regex(/^[a-z0-9][a-z0-9-]*$/),
+  id: text(/^[a-z0-9][a-z0-9-]*$/, "lower-case letters, digits and dashes"),
   family: z.string(),
   /** The project the repository imitates; held-out tasks are spread over projects. */
   project: z.string(),

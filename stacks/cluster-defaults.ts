@@ -10,9 +10,12 @@ export const images = {
   vllm: "docker.io/vllm/vllm-openai:v0.25.1",
 };
 
-/** Services of ours as jobs reach them. Base and expert models are endpoints like any other. */
+/** Services of the cluster as jobs reach them. */
 export const inCluster = {
   environments: { host: "environments.uplift.svc.cluster.local", port: 9601 },
+  // A PLACEHOLDER: nobody makes this service. With it recipes whose expert is a model can be planned and the platform stood up;
+  // their collection of trajectories fails, and preflight says so. Serve the expert (docs/serving.md) or take any endpoint that
+  // speaks OpenAI's API, write `expertUrl: "…"` after `...inCluster` in your target, and plan again: it is part of the plan.
   expertUrl: "http://expert.uplift.svc.cluster.local:8000/v1",
 };
 

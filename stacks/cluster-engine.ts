@@ -6,15 +6,20 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { PulumiFn, Stack } from "@pulumi/pulumi/automation/index.js";
+import { knownId } from "../modules/cluster/aws/known-ids.ts";
+import { platformOf, platformTarget } from "../modules/cluster/index.ts";
 import { ClusterEndpointSpec } from "../schemas/endpoint.ts";
 import { UserError } from "../schemas/error.ts";
 import type { Plan } from "../schemas/plan.ts";
 import { ClusterStackOutputs } from "../schemas/stack.ts";
 import type { ClusterTarget } from "../schemas/target.ts";
 import { clusterStack } from "./cluster.ts";
+import { requireSecrets, type UnsetSecret, unsetSecrets } from "./cluster-secrets.ts";
 import { clusterServingStack } from "./cluster-serving.ts";
 import { keptData, releaseData, urnsOf } from "./kept-data.ts";
 import { keepPlans, keptPlans } from "./kept-plans.ts";
+import { despiteLateWebhooks } from "./late-webhooks.ts";
+import { contentsOf, type SecretValues, type StackContents, secretValuesOf } from "./stack-contents.ts";
 import {
   type EngineContext,
   type Preview,
@@ -42,6 +47,7 @@ export class ClusterEngine extends StackRunner {
   private readonly environment: Readonly<Record<string, string | undefined>>;
   /** Read once a command: each reading starts Pulumi several times. */
   private outputs: Promise<ClusterStackOutputs | null> | undefined;
+  private secrets: Promise<SecretValues> | undefined;
 
   private constructor(target: ClusterTarget, { environment, ...context }: ClusterContext) {
     super(context);
@@ -65,28 +71,41 @@ export class ClusterEngine extends StackRunner {
   /** Makes or repairs the platform for these plans, which take the place of those before. */
   async platformUp(plans: readonly Plan[]): Promise<StackResult<ClusterStackOutputs>> {
     this.outputs = undefined;
+    const program = await this.program(plans);
     await keepPlans(this.context.home, plans);
-    const result = await this.change(this.target.name, { program: this.program(plans) }, (stack, collector) =>
-      this.upWith(stack, collector),
+    const { progress, signal } = this.context;
+    const result = await despiteLateWebhooks(
+      () => this.change(this.target.name, { program }, (stack, collector) => this.upWith(stack, collector)),
+      { told: (what) => progress?.({ kind: "repair", what }), signal },
     );
     return { ...result, outputs: ClusterStackOutputs.parse(result.outputs) };
   }
 
-  /** What `platformUp` would do. */
-  platformPreview(plans: readonly Plan[]): Promise<Preview> {
-    return this.preview(this.target.name, this.program(plans));
+  /** What `platformUp` would do; secrets that are not set are no mistake yet. */
+  async platformPreview(plans: readonly Plan[]): Promise<Preview> {
+    return this.preview(this.target.name, await this.program(plans, { preview: true }));
+  }
+
+  /** What the platform is of, and what of it `destroy` leaves. */
+  async contents(): Promise<StackContents> {
+    const stack = await selectStack(this.target.name, await this.workspace());
+    if (stack === null) throw this.unknown();
+    return contentsOf(await stack.exportStack());
+  }
+
+  /** Secrets that the target names by variables which are not set. */
+  async unsetSecrets(): Promise<UnsetSecret[]> {
+    return unsetSecrets(platformTarget(this.target), this.environment, await this.secretValues());
+  }
+
+  /** Throws those that an `up` cannot do without. */
+  async requireSecrets(): Promise<void> {
+    requireSecrets(platformTarget(this.target), this.environment, await this.secretValues());
   }
 
   /** Ends endpoints, then the platform. Data stores stay, with what they lie in, unless they are to be deleted. */
   async platformDestroy({ deleteResults = false } = {}): Promise<Destroyed> {
-    if (!(await this.isKnown()))
-      throw new UserError({
-        ...{ code: "platform-unknown", path: this.target.name },
-        asked: "the platform is to be destroyed",
-        found: `${this.context.state?.url ?? this.context.home} has no state of it`,
-        allowed: "the machine, or the shared state (platform.stateUrl), from which it was made",
-        todo: "run this where it was made, or name its state in the target; if it was never made, there is nothing to do",
-      });
+    if (!(await this.isKnown())) throw this.unknown();
     this.outputs = undefined;
     for (const { name } of await this.endpointSpecs()) await this.endpointDestroy(name);
     let kept: Destroyed["kept"] = [];
@@ -104,6 +123,16 @@ export class ClusterEngine extends StackRunner {
     return { ...result, kept };
   }
 
+  private unknown(): UserError {
+    return new UserError({
+      ...{ code: "platform-unknown", path: this.target.name },
+      asked: "the platform is to be destroyed",
+      found: `${this.context.state?.url ?? this.context.home} has no state of it`,
+      allowed: "the machine, or the shared state (platform.stateUrl), from which it was made",
+      todo: "run this where it was made, or name its state in the target; if it was never made, there is nothing to do",
+    });
+  }
+
   /** Whether this state has a stack of the target. */
   private async isKnown(): Promise<boolean> {
     return (await selectStack(this.target.name, await this.workspace())) !== null;
@@ -111,7 +140,7 @@ export class ClusterEngine extends StackRunner {
 
   /** AWS itself refuses to delete a protected database and a bucket with objects: those alone are changed first. */
   private async liftAwsProtection(): Promise<void> {
-    const program = this.program(await this.plans(), true);
+    const program = await this.program(await this.plans(), { release: true });
     await this.change(this.target.name, { program, forget: "when new" }, async (stack, { onEvent }) => {
       const target = await urnsOf(stack, ["aws:rds/instance:Instance", "aws:s3/bucket:Bucket"]);
       // Of a stack that was never whole, values of what is not there would be waited for without end.
@@ -164,8 +193,27 @@ export class ClusterEngine extends StackRunner {
     return [...specs.values()].sort((a, b) => a.name.localeCompare(b.name));
   }
 
-  private program(plans: readonly Plan[], release = false): PulumiFn {
-    return clusterStack(this.target, plans, { environment: this.environment, now: new Date(), release });
+  private async program(
+    plans: readonly Plan[],
+    purpose: { readonly preview?: boolean; readonly release?: boolean } = {},
+  ): Promise<PulumiFn> {
+    const kept = purpose.release ? undefined : await this.secretValues();
+    return clusterStack(this.target, plans, { environment: this.environment, kept, now: new Date(), ...purpose });
+  }
+
+  /** Of the Secrets that are there; the state is read, which takes seconds, only where a variable is not set. */
+  private secretValues(): Promise<SecretValues> {
+    this.secrets ??= (async () => {
+      if (unsetSecrets(platformTarget(this.target), this.environment, new Map()).length === 0) return new Map();
+      const stack = await selectStack(this.target.name, await this.workspace());
+      return stack === null ? new Map() : secretValuesOf(await stack.exportStack());
+    })();
+    return this.secrets;
+  }
+
+  protected override knownId(type: string, inputs: Readonly<Record<string, unknown>>): string | null {
+    const { target } = this;
+    return target.kind === "aws" ? knownId(type, inputs, platformOf(target).accountId) : null;
   }
 
   private async outputsOf(name: string): Promise<Record<string, unknown>> {

@@ -5,13 +5,15 @@
 import { autoscalerManifests } from "../modules/cluster/aws/autoscaler.ts";
 import { BUCKETS } from "../modules/cluster/aws/buckets.ts";
 import { awsName } from "../modules/cluster/aws/names.ts";
+import { poolsOf } from "../modules/cluster/index.ts";
 import { namespaceManifests } from "../modules/cluster/namespaces.ts";
 import { nodeDaemonManifests } from "../modules/cluster/nodes/index.ts";
 import { observabilityManifests } from "../modules/cluster/observability/index.ts";
-import { SLURM_REST_URL, slurmManifests } from "../modules/cluster/slurm/index.ts";
+import { controllerToken, SLURM_REST_URL, slurmManifests } from "../modules/cluster/slurm/index.ts";
 import { blockClass, storageManifests } from "../modules/cluster/storage/index.ts";
 import { environmentManifests } from "../modules/environments/deployment.ts";
 import { controllerManifests } from "../modules/leaderboard/deployment/index.ts";
+import { weightsManifests } from "../modules/serving/index.ts";
 import { late, type Manifest, SHARED_CLAIM } from "../schemas/manifest.ts";
 import { thirdPartyImage } from "../schemas/pins.ts";
 import type { Pools } from "../schemas/pool.ts";
@@ -33,6 +35,7 @@ export type PartName = keyof typeof PARTS;
 /** The objects of every part. */
 export function clusterParts(target: PlatformTarget, pools: Pools): Record<PartName, Manifest[]> {
   const { objects } = servicesOf(target);
+  const standing = poolsOf(target, []);
   return {
     namespaces: namespaceManifests(target),
     "node-daemons": [
@@ -44,13 +47,18 @@ export function clusterParts(target: PlatformTarget, pools: Pools): Record<PartN
           })
         : []),
     ],
-    storage: storageManifests({ target }),
+    storage: [...storageManifests({ target }), ...weightsManifests(target)],
     slurm: slurmManifests({
       ...{ target, pools, sharedClaim: SHARED_CLAIM, blockClass: blockClass(target) },
       ...(target.kind === "aws" ? { accountingHost: late("accounting-host") } : {}),
     }),
     environments: environmentManifests({ target, blockClass: blockClass(target) }),
-    controller: controllerManifests({ target, objects }),
+    controller: controllerManifests({
+      ...{ target, objects },
+      // What it may serve on, whatever the plans of the day want.
+      servingPool: standing.serving ?? standing.training,
+      slurm: { url: SLURM_REST_URL, token: controllerToken(target) },
+    }),
     observability: observabilityManifests({ target }),
   };
 }

@@ -5,10 +5,12 @@
 import { Secret } from "@pulumi/kubernetes/core/v1/secret.js";
 import * as pulumi from "@pulumi/pulumi";
 import { RandomSecret, SecretObject } from "../modules/cluster/apply/component.ts";
+import { controllerToken, expiredToken } from "../modules/cluster/slurm/index.ts";
 import { type Issue, UserError } from "../schemas/error.ts";
 import { NAMESPACES } from "../schemas/manifest.ts";
 import { type SecretSource, secretSources } from "../schemas/platform.ts";
 import type { PlatformTarget } from "../schemas/target.ts";
+import type { SecretValues } from "./stack-contents.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -27,6 +29,8 @@ export function databasePasswords(protect: boolean): Passwords {
 export interface ClusterSecretsArgs {
   readonly target: PlatformTarget;
   readonly environment: Environment;
+  /** Of the Secrets that are there: what stays where a variable is not set. */
+  readonly kept: SecretValues;
   readonly provider: pulumi.ProviderResource;
   /** The namespaces they lie in. */
   readonly after: readonly pulumi.Resource[];
@@ -57,18 +61,27 @@ export class ClusterSecrets extends pulumi.ComponentResource {
       namespace: string,
       secretName: string,
       values: Pick<ConstructorParameters<typeof SecretObject>[1], "entries" | "base64">,
+      options: pulumi.CustomResourceOptions = {},
     ) =>
       new SecretObject(
         `secret ${namespace}/${secretName}`,
         { namespace, secretName, provider, ...values },
-        { parent: this, dependsOn: [...args.after] },
+        { parent: this, dependsOn: [...args.after], ...options },
       );
-    const given = (source: SecretSource, what: string) => this.given(source, what, args);
+    const given = (field: string, source: SecretSource, what: string) => this.given(field, source, what, args);
 
     const slurmKey = random("slurm.key", SLURM_KEY_BYTES);
     const jwtKey = random("jwt.key");
     secret(NAMESPACES.slurm, "slurm-auth-slurm", { base64: { "slurm.key": slurmKey } });
     secret(NAMESPACES.slurm, "slurm-auth-jwt", { entries: { "jwt.key": jwtKey } });
+    const token = controllerToken(target);
+    // From then on its data is the operator's.
+    secret(
+      NAMESPACES.platform,
+      token.name,
+      { entries: { [token.key]: jwtKey.apply(expiredToken) } },
+      { ignoreChanges: ["data"] },
+    );
     secret(NAMESPACES.slurm, "accounting-database", {
       // Inside the cluster the server has a root of its own; nobody uses it over the network.
       entries: { password: args.passwords.accounting, "root-password": args.passwords.accounting },
@@ -76,7 +89,9 @@ export class ClusterSecrets extends pulumi.ComponentResource {
     const own = target.kind === "kubernetes" ? target.platform : null;
     const password = args.passwords.leaderboard;
     if (own?.database.kind === "url")
-      secret(NAMESPACES.platform, "database", { base64: { url: given(own.database.url, "database URL") } });
+      secret(NAMESPACES.platform, "database", {
+        base64: { url: given("database.url", own.database.url, "database URL") },
+      });
     else {
       const inside = pulumi.interpolate`postgresql://uplift:${password}@${IN_CLUSTER_DATABASE}/uplift`;
       secret(NAMESPACES.platform, "database", { entries: { url: args.databaseUrl ?? inside, password } });
@@ -84,19 +99,30 @@ export class ClusterSecrets extends pulumi.ComponentResource {
     secret(NAMESPACES.platform, "web-token", { entries: { token: random("web token") } });
     if (platform.web?.login.kind === "oidc")
       secret(NAMESPACES.platform, "oauth", {
-        base64: { "client-secret": given(platform.web.login.clientSecret, "OIDC client secret") },
+        base64: {
+          "client-secret": given("web.login.clientSecret", platform.web.login.clientSecret, "OIDC client secret"),
+        },
         entries: { "cookie-secret": random("cookie secret") },
       });
-    if (own)
-      secret(NAMESPACES.platform, "objects", {
-        base64: {
-          "access-key-id": given(own.storage.objects.accessKeyId, "access key"),
-          "secret-access-key": given(own.storage.objects.secretAccessKey, "secret access key"),
-        },
-      });
+    if (own) {
+      const base64 = {
+        "access-key-id": given("storage.objects.accessKeyId", own.storage.objects.accessKeyId, "access key"),
+        "secret-access-key": given(
+          "storage.objects.secretAccessKey",
+          own.storage.objects.secretAccessKey,
+          "secret access key",
+        ),
+      };
+      secret(NAMESPACES.platform, "objects", { base64 });
+      // Of what fetches weights: modules/serving/cluster-weights.ts.
+      secret(NAMESPACES.serving, "objects", { base64 });
+    }
     secret(NAMESPACES.slurm, "job-secrets", {
       base64: Object.fromEntries(
-        Object.entries(platform.jobSecrets).map(([variable, source]) => [variable, given(source, variable)]),
+        Object.entries(platform.jobSecrets).map(([variable, source]) => [
+          variable,
+          given(`jobSecrets.${variable}`, source, variable),
+        ]),
       ),
     });
     this.registerOutputs({});
@@ -104,12 +130,16 @@ export class ClusterSecrets extends pulumi.ComponentResource {
 
   /** A given value in base64. */
   private given(
+    field: string,
     source: SecretSource,
     what: string,
-    { environment, provider, after }: ClusterSecretsArgs,
+    { environment, kept, provider, after }: ClusterSecretsArgs,
   ): pulumi.Input<string> {
-    if (source.kind === "environment")
-      return pulumi.secret(Buffer.from(environment[source.variable] ?? "").toString("base64"));
+    if (source.kind === "environment") {
+      const value = environment[source.variable];
+      // Neither is there only in a preview and where data is let go: no Secret is written then (cluster.ts).
+      return pulumi.secret(value ? Buffer.from(value).toString("base64") : (keptValue(field, kept) ?? ""));
+    }
     const id = `${NAMESPACES.platform}/${source.name}`;
     const existing = Secret.get(`given ${what}`, id, { parent: this, provider, dependsOn: [...after] });
     return pulumi.secret(
@@ -123,20 +153,56 @@ export class ClusterSecrets extends pulumi.ComponentResource {
   }
 }
 
-/** Throws every secret that the target names by a variable which is not set. */
-export function requireSecrets(target: PlatformTarget, environment: Environment): void {
-  const missing = secretSources(target.platform).flatMap(({ field, source }): Issue[] =>
+/** Where a given secret lies in the cluster: its Secret, and its key there. */
+function placeOf(field: string): [secret: string, key: string] {
+  const job = /^jobSecrets\.(.+)$/.exec(field)?.[1];
+  if (job !== undefined) return [`${NAMESPACES.slurm}/job-secrets`, job];
+  const place = PLACES[field];
+  if (place === undefined) throw new TypeError(`nothing says where the secret of ${field} lies`);
+  return [`${NAMESPACES.platform}/${place[0]}`, place[1]];
+}
+
+const PLACES: Readonly<Record<string, readonly [string, string]>> = {
+  "database.url": ["database", "url"],
+  "web.login.clientSecret": ["oauth", "client-secret"],
+  "storage.objects.accessKeyId": ["objects", "access-key-id"],
+  "storage.objects.secretAccessKey": ["objects", "secret-access-key"],
+};
+
+function keptValue(field: string, kept: SecretValues): string | undefined {
+  const [secret, key] = placeOf(field);
+  return kept.get(secret)?.[key] || undefined;
+}
+
+/** A secret that a target names by a variable which is not set. */
+export interface UnsetSecret {
+  readonly field: string;
+  readonly variable: string;
+  /** Whether the state has its value, which then stays. */
+  readonly kept: boolean;
+}
+
+export function unsetSecrets(target: PlatformTarget, environment: Environment, kept: SecretValues): UnsetSecret[] {
+  return secretSources(target.platform).flatMap(({ field, source }) =>
     source.kind === "existing" || environment[source.variable]
       ? []
-      : [
-          {
-            ...{ code: "secret-missing", path: `${target.name}: platform.${field}` },
-            asked: `the secret that the variable ${source.variable} holds`,
-            found: "it is not set",
-            allowed: "a variable with a value, or a Secret that is there already (kind: existing)",
-            todo: `export ${source.variable}=…, from your secret store`,
-          },
-        ],
+      : [{ field, variable: source.variable, kept: keptValue(field, kept) !== undefined }],
   );
-  if (missing.length > 0) throw new UserError(missing);
+}
+
+/** Throws every secret that the target names by a variable which is not set, and whose value no state has. */
+export function requireSecrets(target: PlatformTarget, environment: Environment, kept: SecretValues): void {
+  const missing = unsetSecrets(target, environment, kept).filter((one) => !one.kept);
+  if (missing.length === 0) return;
+  throw new UserError(
+    missing.map(
+      ({ field, variable }): Issue => ({
+        ...{ code: "secret-missing", path: `${target.name}: platform.${field}` },
+        asked: `the secret that the variable ${variable} holds`,
+        found: "it is not set, and no `up` has kept its value",
+        allowed: "a variable with a value, or a Secret that is there already (kind: existing)",
+        todo: `export ${variable}=…, from your secret store`,
+      }),
+    ),
+  );
 }

@@ -17,21 +17,27 @@ import type { Plan } from "../schemas/plan.ts";
 import type { ClusterTarget } from "../schemas/target.ts";
 import { clusterParts, PARTS, type PartName, servicesOf } from "./cluster-parts.ts";
 import { ClusterSecrets, databasePasswords, type Environment, requireSecrets } from "./cluster-secrets.ts";
+import type { SecretValues } from "./stack-contents.ts";
 
 export interface ClusterStackArgs {
   /** The caller's variables, for secrets that the target names. */
   readonly environment: Environment;
+  /** Values of the Secrets that are there, for variables that are not set. Default: none. */
+  readonly kept?: SecretValues;
   /** A capacity block that is not open yet has no nodes. */
   readonly now: Date;
-  /** Lift the protection of data stores, before they are deleted on purpose. Default false. */
+  /** Only to be previewed: a secret that is not set is no mistake. Default false. */
+  readonly preview?: boolean;
+  /** AWS's part only, its data stores unprotected: before they are deleted on purpose. Default false. */
   readonly release?: boolean;
 }
 
 /** The program of a target of nodes. A mistake in the target, or a secret that is not set, throws here, before Pulumi begins. */
 export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[], args: ClusterStackArgs) {
   const target = platformTarget(clusterTarget);
-  // To let data go nothing is made that holds a secret.
-  if (!args.release) requireSecrets(target, args.environment);
+  // A preview writes nothing, and to let data go nothing is made that holds a secret.
+  const { environment, kept = new Map() } = args;
+  if (!args.release && !args.preview) requireSecrets(target, environment, kept);
   const pools = poolsOf(target, plans);
   if (target.kind === "aws") checkAws(target, pools);
   const manifests = clusterParts(target, pools);
@@ -43,6 +49,20 @@ export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[
       target.kind === "aws"
         ? new AwsFoundation(target.name, { target, pools, passwords, now: args.now, release })
         : null;
+    const outputs = {
+      kind: target.kind,
+      ...(target.kind === "aws"
+        ? {
+            ...{ region: target.region, accountId: target.platform.accountId },
+            ...{ eksCluster: foundation?.clusterName, kubeconfig: foundation?.kubeconfig },
+          }
+        : { kubeContext: target.kubeContext }),
+      ...servicesOf(target),
+      pools,
+      plans: plans.map(({ name, digest }) => ({ name, digest })),
+    };
+    // Protection is AWS's matter, and of a stack that was never whole there may be no cluster to speak to.
+    if (release) return outputs;
     // Not for the GPU nodes, which may be long in coming.
     const underneath = foundation ? foundation.ready : [];
     const provider = new Provider(
@@ -58,7 +78,7 @@ export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[
         ...{ manifests: manifests[name], late: foundation?.late, provider, namespaces },
         after: [...underneath, ...needed],
         // On AWS what holds data is AWS's own; protecting objects in the cluster would keep its nodes, which cost far more.
-        ...(release || target.kind === "aws" ? {} : { protect: holdsData }),
+        ...(target.kind === "aws" ? {} : { protect: holdsData }),
       });
       if (name === "namespaces") namespaces = group.namespaces;
       made[name] = [group];
@@ -67,7 +87,7 @@ export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[
     part("namespaces");
     made.secrets = [
       new ClusterSecrets("secrets", {
-        ...{ target, environment: args.environment, provider, passwords, after: made.namespaces ?? [] },
+        ...{ target, environment, kept, provider, passwords, after: made.namespaces ?? [] },
         databaseUrl: foundation?.databaseUrl ?? null,
       }),
     ];
@@ -76,18 +96,7 @@ export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[
       ...{ provider, after: [...underneath, ...made.operators], late: foundation?.late },
     });
     for (const name of Object.keys(PARTS) as PartName[]) if (name !== "namespaces") part(name);
-    return {
-      kind: target.kind,
-      ...(target.kind === "aws"
-        ? {
-            ...{ region: target.region, accountId: target.platform.accountId },
-            ...{ eksCluster: foundation?.clusterName, kubeconfig: foundation?.kubeconfig },
-          }
-        : { kubeContext: target.kubeContext }),
-      ...servicesOf(target),
-      pools,
-      plans: plans.map(({ name, digest }) => ({ name, digest })),
-    };
+    return outputs;
   };
 }
 

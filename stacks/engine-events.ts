@@ -3,18 +3,39 @@
  * Pure, save for the file in which resource drivers leave a user's mistakes (modules/cluster/main.ts).
  */
 import { readFile } from "node:fs/promises";
-import type { EngineEvent } from "@pulumi/pulumi/automation/index.js";
+import type { EngineEvent, ResourcePreEvent } from "@pulumi/pulumi/automation/index.js";
 import { z } from "zod";
 import { Issue, UserError } from "../schemas/error.ts";
 
+/** One step of an operation. `part` is what the resource was made under; `changed` the fields that differ, where Pulumi says them. */
+export interface ResourceStep {
+  readonly part: string;
+  readonly type: string;
+  readonly name: string;
+  readonly operation: string;
+  readonly changed: readonly string[];
+}
+
+/** A resource that is being made, changed or deleted, and since when. */
+export interface OpenResource {
+  readonly type: string;
+  readonly name: string;
+  readonly seconds: number;
+}
+
 /** What a caller can show while a stack changes. */
 export type StackProgress =
-  | { kind: "resource"; name: string; type: string; operation: string; state: "started" | "done" | "failed" }
+  | ({ kind: "resource"; state: "started" | "done" | "failed" } & ResourceStep)
+  /** Nothing was made, changed or deleted for half a minute: what Pulumi waits for, the longest first. Empty: for a provider. */
+  | { kind: "open"; resources: OpenResource[] }
   | { kind: "waiting"; holder: number }
   | { kind: "repair"; what: string };
 
 /** How many resources an operation made, changed, deleted, replaced or left alone. */
 export type Changes = { create: number; update: number; delete: number; replace: number; same: number };
+
+/** Longest silence. */
+const QUIET_MS = 30_000;
 
 /** Collects one operation's events. */
 export class EventCollector {
@@ -22,6 +43,9 @@ export class EventCollector {
   /** What would be, or was, deleted or replaced: "NodeSet slurm/training". */
   readonly taken = new Set<string>();
   private readonly errors: string[] = [];
+  private readonly open = new Map<string, { type: string; name: string; since: number }>();
+  private timer: NodeJS.Timeout | undefined;
+  private ended = false;
   private readonly stack: string;
   private readonly progress: (event: StackProgress) => void;
 
@@ -36,6 +60,9 @@ export class EventCollector {
     this.report(event.resOutputsEvent?.metadata, "done");
     this.report(event.resOpFailedEvent?.metadata, "failed");
     const { diagnosticEvent: diagnostic, summaryEvent: summary } = event;
+    // The last events: after them nothing is waited for.
+    if (summary || event.cancelEvent) this.end();
+    else this.timer ??= this.watch();
     if (diagnostic?.severity === "error") this.errors.push(diagnostic.message.replace(/<\{%.*?%\}>/g, "").trim());
     for (const [operation, count] of Object.entries(summary?.resourceChanges ?? {})) {
       if (isCounted(operation)) this.changes[operation] += count;
@@ -44,6 +71,7 @@ export class EventCollector {
 
   /** The error to throw: the user's mistakes where there are any, else what Pulumi said, else Pulumi's own exception. */
   async explain(error: unknown, issuesFile: string): Promise<Error> {
+    this.end();
     const issues = await readIssues(issuesFile);
     if (issues.length > 0) return new UserError(issues);
     const said = [...new Set(this.errors)].filter((text) => text !== "" && text !== "update failed").join("\n");
@@ -60,17 +88,55 @@ export class EventCollector {
     });
   }
 
-  private report(
-    step: { op: string; urn: string; type: string } | undefined,
-    state: "started" | "done" | "failed",
-  ): void {
+  private report(step: ResourcePreEvent["metadata"] | undefined, state: "started" | "done" | "failed"): void {
     // Components have no life of their own.
     if (step === undefined || /^(pulumi|uplift):/.test(step.type)) return;
-    const name = step.urn.split("::").at(-1) ?? step.urn;
-    const type = step.type.split(":").at(-1) ?? step.type;
-    if (/^(delete|replace|create-replacement|delete-replaced)$/.test(step.op)) this.taken.add(`${type} ${name}`);
-    this.progress({ kind: "resource", name, type, operation: step.op, state });
+    const { op: operation, urn } = step;
+    const [name, type] = [lastOf(urn, "::"), lastOf(step.type, ":")];
+    if (/^(delete|replace|create-replacement|delete-replaced)$/.test(operation)) this.taken.add(`${type} ${name}`);
+    if (state !== "started") this.open.delete(urn);
+    else if (operation !== "same") this.open.set(urn, { type, name, since: performance.now() });
+    const part = partOf((step.new ?? step.old)?.parent);
+    const changed = step.detailedDiff ? Object.keys(step.detailedDiff) : (step.diffs ?? []);
+    this.progress({ kind: "resource", part, type, name, operation, changed, state });
+    if (state !== "started" && isChange(operation)) this.watchAnew();
   }
+
+  /** Tells what is open once it was quiet for too long, and again after as long. It keeps no process alive. */
+  private watch(): NodeJS.Timeout {
+    return setTimeout(() => {
+      const now = performance.now();
+      const resources = [...this.open.values()]
+        .sort((a, b) => a.since - b.since)
+        .map(({ type, name, since }) => ({ type, name, seconds: Math.round((now - since) / 1000) }));
+      this.progress({ kind: "open", resources });
+      this.watchAnew();
+    }, QUIET_MS).unref();
+  }
+
+  private watchAnew(): void {
+    clearTimeout(this.timer);
+    if (!this.ended) this.timer = this.watch();
+  }
+
+  private end(): void {
+    this.ended = true;
+    clearTimeout(this.timer);
+  }
+}
+
+/** Name of a component by its URN; of none, the stack's own. */
+function partOf(parent: string | undefined): string {
+  return parent === undefined || parent === "" || parent.includes("::pulumi:pulumi:Stack::")
+    ? ""
+    : lastOf(parent, "::");
+}
+
+const lastOf = (text: string, separator: string) => text.split(separator).at(-1) ?? text;
+
+/** What a person is told of; refreshing, and the halves of a replacement, are book-keeping. */
+export function isChange(operation: string): boolean {
+  return isCounted(operation) && operation !== "same";
 }
 
 function isCounted(operation: string): operation is keyof Changes {

@@ -49,13 +49,13 @@ export async function installPulumi(search: PulumiSearch, folder: string): Promi
     .join(":");
   await link(await findPulumi({ ...search, path }), join(bin, "pulumi"));
   await link(join(search.root, "tools", "pulumi-resource-pulumi-nodejs"), join(bin, "pulumi-resource-pulumi-nodejs"));
-  const provider = await builtKubernetesProvider(search);
+  const provider = await findKubernetesProvider(search);
   if (provider !== null) await link(provider, join(bin, "pulumi-resource-kubernetes"));
   return PulumiCommand.get({ root: folder });
 }
 
 /** The provider that tools/engines.sh built here; null where Pulumi has to fetch its own. */
-async function builtKubernetesProvider({ root, cache }: PulumiSearch): Promise<string | null> {
+export async function findKubernetesProvider({ root, cache }: PulumiSearch): Promise<string | null> {
   const printed = await execa(join(root, "tools", "engines.sh"), ["--print", "pulumi-kubernetes"], {
     reject: false,
     env: { UPLIFT_CACHE: cache },

@@ -18,7 +18,7 @@ import { type Changes, EventCollector, type StackProgress } from "./engine-event
 import { STATE_FOLDER } from "./home.ts";
 import { installPulumi } from "./pulumi-cli.ts";
 import { withLock } from "./stack-lock.ts";
-import { dropPendingOperations, endOrphans, releaseStaleLock, STACK_MARKER } from "./stack-repair.ts";
+import { endOrphans, releaseStaleLock, STACK_MARKER, settlePendingOperations } from "./stack-repair.ts";
 
 /** Where the engine works, as the caller's command line and environment say. */
 export type EngineContext = {
@@ -120,7 +120,7 @@ export class StackRunner {
       try {
         // A lock in a state that others share may be theirs.
         if (known && !this.context.state?.url) repaired(await releaseStaleLock(stack, this.backend));
-        if (known) repaired(await dropPendingOperations(stack));
+        if (known) repaired(await settlePendingOperations(stack, ({ type, inputs }) => this.knownId(type, inputs)));
         const outputs = await operate(stack, collector);
         if (forget === "always" || (forget === "when new" && known === null)) await workspace.removeStack(name);
         return { changes: collector.changes, outputs, durationSeconds: secondsSince(started) };
@@ -168,6 +168,11 @@ export class StackRunner {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     }
     return readFile(path, "utf8");
+  }
+
+  /** The id of a resource that was being made when Pulumi was killed, where its inputs say it. */
+  protected knownId(_type: string, _inputs: Readonly<Record<string, unknown>>): string | null {
+    return null;
   }
 
   protected lockFile(name: string): string {

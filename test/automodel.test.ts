@@ -1,8 +1,9 @@
 /**
  * Rendered SFT configurations against the real loader of nemo-automodel 0.7.0, from its wheel, without torch
- * (tools/automodel). What it lets pass, our checker has to refuse.
+ * (tools/automodel). What it lets pass, our checker has to refuse. And with torch and transformers of the trainers' own Python:
+ * what the wheel's code makes of rows of tool calls.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -12,9 +13,13 @@ import { automodelFindings } from "../modules/trainers/automodel/check.ts";
 import { type StageChanges, stageInput } from "../modules/trainers/automodel/fixture.ts";
 import { renderAutomodel } from "../modules/trainers/automodel/index.ts";
 import { type Config, deepMerge, valueAt } from "../modules/trainers/config-path.ts";
+import type { Message, Tool } from "../schemas/message.ts";
+import { trainersPython } from "./support/python.ts";
 
 const PROJECT_DIR = join(import.meta.dirname, "..");
 const TOOLS = join(PROJECT_DIR, "tools/automodel");
+/** What lies in the run's folder slurm/, which the job has on its PYTHONPATH. */
+const RUN_FILES = join(PROJECT_DIR, "modules/trainers/launch/files");
 const RUN_DIR = "/fsx/runs/run-1";
 
 /** What load_config.py prints of one file. */
@@ -43,7 +48,7 @@ async function load(configs: Readonly<Record<string, Config>>): Promise<{ outcom
     files.push(file);
   }
   const { stdout, stderr, exitCode } = await execa(python, [join(TOOLS, "load_config.py"), ...files], {
-    env: { RUN_DIR, RUN_ID: "20261129", PYTHONDONTWRITEBYTECODE: "1" },
+    env: { RUN_DIR, RUN_ID: "20261129", PYTHONPATH: RUN_FILES, PYTHONDONTWRITEBYTECODE: "1" },
     reject: false,
   });
   const outcomes = stdout
@@ -240,5 +245,151 @@ describe("the real loader of Automodel 0.7.0", () => {
     const input = stageInput();
     const unknown = renderAutomodel({ ...input, model: { ...input.model, architecture: "SomeVisionModel" } });
     expect(await matched(unknown.peft, [...others.slice(0, 3), ...language])).toEqual(language);
+  });
+});
+
+/** What build_dataset.py prints of one file. */
+interface Built {
+  readonly said: string;
+  readonly error: string | null;
+  readonly samples: readonly { text: string; tokens: number; trained: string[] }[] | null;
+}
+
+interface Row {
+  readonly messages: readonly Message[];
+  readonly tools: readonly Tool[];
+}
+
+interface Case {
+  readonly rows: readonly Row[];
+  /** The part of the chat template that writes a call's arguments. */
+  readonly template: string;
+  readonly changes?: Config;
+}
+
+const EACH_ARGUMENT =
+  "{%- for name, value in tool_call.arguments|items %}<{{ name }}>{{ value }}</{{ name }}>{%- endfor %}";
+/** As Qwen3.5 writes arguments, as Qwen3.6 does, and not at all. */
+const ITEMS = EACH_ARGUMENT;
+const GUARDED = `{%- if tool_call.arguments is mapping %}${EACH_ARGUMENT}{%- endif %}`;
+const DROPPED = "";
+
+function templateWith(writesArguments: string): string {
+  return [
+    ...["{%- for tool in tools or [] %}{{ tool.function.name }};{%- endfor %}", "{%- for message in messages %}"],
+    "<|im_start|>{{ message.role }}{{ '\\n' + message.content }}",
+    "{%- for tool_call in message.tool_calls or [] %}{%- set tool_call = tool_call.function %}",
+    `<tool_call>{{ tool_call.name }}${writesArguments}</tool_call>`,
+    ...[
+      "{%- endfor %}<|im_end|>{%- endfor %}",
+      "{%- if add_generation_prompt %}<|im_start|>assistant{{ '\\n' }}{%- endif %}",
+    ],
+  ].join("");
+}
+
+const CHAT_DATASET = "nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset";
+const parameters = { type: "object" as const, properties: {}, required: [] };
+const tools: Tool[] = [{ type: "function", function: { name: "edit", description: "Edits.", parameters } }];
+const called = (text: string): Row => ({
+  tools,
+  messages: [
+    { role: "user", content: "Mend it." },
+    {
+      ...{ role: "assistant", content: "So:" },
+      tool_calls: [{ id: "call_0", type: "function", function: { name: "edit", arguments: text } }],
+    },
+    { role: "tool", tool_call_id: "call_0", name: "edit", content: "edited" },
+    { role: "assistant", content: "Done." },
+  ],
+});
+const row = called(JSON.stringify({ path: "a.ts", text: 'say("é <b>\\n")\n', lines: 3 }));
+const long: Row = {
+  tools,
+  messages: [
+    { role: "user", content: "Mend it. ".repeat(200) },
+    { role: "assistant", content: "No." },
+  ],
+};
+const WRITTEN =
+  'So:<tool_call>edit<path>a.ts</path><text>say("é <b>\\n")\n</text><lines>3</lines></tool_call><|im_end|>';
+const TEXT = `edit;<|im_start|>user\nMend it.<|im_end|><|im_start|>assistant\n${WRITTEN}<|im_start|>tool\nedited<|im_end|><|im_start|>assistant\nDone.`;
+
+/** Of that text and its last token, by the committed tokenizer. */
+const TOKENS = 88;
+
+describe("the dataset of a cluster's SFT", () => {
+  let packages = "";
+
+  /** Lays a model with a real tokenizer, rows and a configuration down for each case; has Automodel's code read them all. */
+  async function build(cases: Readonly<Record<string, Case>>, rank = "0"): Promise<Record<string, Built>> {
+    const files: string[] = [];
+    for (const [name, { rows, template, changes }] of Object.entries(cases)) {
+      const model = join(folder, `${name}-model`);
+      await mkdir(model, { recursive: true });
+      for (const file of ["config.json", "tokenizer.json", "tokenizer_config.json"])
+        await copyFile(join(PROJECT_DIR, "tools/base-model/quickstart-base", file), join(model, file));
+      await writeFile(join(model, "chat_template.jinja"), templateWith(template));
+      await writeFile(join(folder, `${name}.jsonl`), rows.map((one) => `${JSON.stringify(one)}\n`).join(""));
+      const own: Config = {
+        model: { pretrained_model_name_or_path: model },
+        dataset: { path_or_dataset_id: `${"$"}{RUN_DIR}/${name}.jsonl`, seq_length: 300 },
+        dataloader: { num_workers: 0 },
+      };
+      const file = join(folder, `${name}.yaml`);
+      await writeFile(file, stringify(deepMerge(deepMerge(rendered({}), own), changes ?? {})));
+      files.push(file);
+    }
+    const { stdout } = await execa(await trainersPython(), [join(TOOLS, "build_dataset.py"), packages, ...files], {
+      env: { RUN_DIR: folder, PYTHONPATH: RUN_FILES, PYTHONDONTWRITEBYTECODE: "1", RANK: rank, HF_HUB_OFFLINE: "1" },
+    });
+    const lines = stdout.split("\n").map((line) => JSON.parse(line) as Built);
+    return Object.fromEntries(Object.keys(cases).map((name, index) => [name, lines[index] as Built]));
+  }
+
+  beforeAll(async () => {
+    const program = "import sysconfig; print(sysconfig.get_path('purelib'))";
+    packages = (await execa(python, ["-c", program])).stdout.trim();
+  });
+
+  it("keeps the arguments of tool calls, which Automodel's own loses with the same template", async () => {
+    const built = await build({
+      items: { rows: [row, long, row], template: ITEMS, changes: { dataloader: { num_workers: 1 } } },
+      guarded: { rows: [row], template: GUARDED },
+      "items-automodel": { rows: [row], template: ITEMS, changes: { dataset: { _target_: CHAT_DATASET } } },
+      "guarded-automodel": { rows: [row], template: GUARDED, changes: { dataset: { _target_: CHAT_DATASET } } },
+    });
+    const sample = { text: TEXT, tokens: TOKENS, trained: [WRITTEN, "Done.<|im_end|>"] };
+    // Left out is what does not fit; the rest comes out of a process of its own, as on a node.
+    expect(built.items).toMatchObject({ error: null, samples: [sample, sample] });
+    expect(built.items?.said).toBe("uplift: 1 of 3 trajectories is longer than 300 tokens and left out\n");
+    expect(built.guarded).toMatchObject({ error: null, said: "", samples: [sample] });
+    // Where these change, chat_data.py may no longer be needed.
+    expect(built["items-automodel"]?.error).toBe("TypeError: Can only get item pairs from a mapping.");
+    expect(built["guarded-automodel"]?.samples?.[0]?.trained[0]).toBe("So:<tool_call>edit</tool_call><|im_end|>");
+  });
+
+  it("refuses, before the first step, what it could only train on in part", async () => {
+    const built = await build(
+      {
+        "template-drops": { rows: [called("{}"), row], template: DROPPED },
+        "text-that-is-no-json": { rows: [row, called('{"path": "a.ts'), called("[1]")], template: ITEMS },
+        "all-too-long": { rows: [row, long], template: ITEMS, changes: { dataset: { seq_length: TOKENS - 1 } } },
+        "just-fits": { rows: [row, long, long], template: ITEMS, changes: { dataset: { seq_length: TOKENS } } },
+        "unknown-key": { rows: [row], template: ITEMS, changes: { dataset: { sequence_length: 300 } } },
+      },
+      "1",
+    );
+    expect(built["template-drops"]?.error).toMatch(
+      /^ValueError: uplift: the chat template of \S+ leaves out arguments of tool calls \(lines, path, text\): the model would learn calls without them$/,
+    );
+    expect(built["text-that-is-no-json"]?.error).toBe(
+      `ValueError: uplift: tool calls whose arguments are no JSON object: 2; the first: trajectory 2, edit with '{"path": "a.ts'`,
+    );
+    expect(built["all-too-long"]?.error).toBe(
+      `ValueError: uplift: 2 of 2 trajectories are longer than ${TOKENS - 1} tokens: nothing is left to train on`,
+    );
+    // Only the first of a job's processes says it.
+    expect(built["just-fits"]).toMatchObject({ error: null, said: "", samples: [{ tokens: TOKENS }] });
+    expect(built["unknown-key"]?.error).toContain("sequence_length");
   });
 });

@@ -62,13 +62,8 @@ describe("uplift plan", () => {
       ...["config/rl.nemo-rl.yaml", "config/sft.automodel.yaml"],
       ...["gym/resources_servers/uplift_environments/app.py"],
       ...["gym/resources_servers/uplift_environments/requirements.txt", "gym/uplift.yaml", "plan.json"],
-      ...[
-        "serving/base.sh",
-        "serving/rl-40.sh",
-        "serving/sft-20.sh",
-        "slurm/finish_checkpoint.py",
-        "slurm/node-check.sh",
-      ],
+      ...["serving/base.sh", "serving/rl-40.sh", "serving/sft-20.sh", "slurm/base.sbatch", "slurm/chat_data.py"],
+      ...["slurm/finish_checkpoint.py", "slurm/node-check.sh", "slurm/register_model.py"],
       ...["slurm/rl-40.sbatch", "slurm/rl.sbatch", "slurm/sft-20.sbatch", "slurm/sft.sbatch"],
     ]);
     for (const file of files.filter((name) => /\.(sh|sbatch)$/.test(name)))

@@ -1,6 +1,7 @@
 /**
  * The controller as it runs in a cluster: the real process over a real Postgres (Debian's package), a real S3 API (moto) and,
- * where tools/engines.sh has built it, a real Kubernetes API. Killed, cut off from its database, given new secrets.
+ * where tools/engines.sh has built it, a real Kubernetes API. Killed, cut off from its database, given new secrets, asked by the
+ * real command line. Slurm does not answer here: whole runs are test/cluster-run.test.ts's.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,10 +13,13 @@ import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import { execa } from "execa";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { golden, kubernetes } from "../modules/cli/cluster-fixture.ts";
 import { freePort } from "../modules/cluster/free-port.ts";
+import { poolsOf } from "../modules/cluster/index.ts";
 import { evaluationOf, trajectoryOf } from "../modules/leaderboard/fixture.ts";
 import { ANNOTATIONS, SERVER_SELECTOR, serverLabels } from "../modules/serving/cluster-names.ts";
 import { createS3Store } from "../modules/stores/index.ts";
+import { digestBytes, shortDigest } from "../schemas/digest.ts";
 import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from "./support/kubernetes-api.ts";
 import { type Moto, startMoto } from "./support/moto.ts";
 import { PASSWORD, type Postgres, startPostgres } from "./support/postgres.ts";
@@ -47,6 +51,9 @@ beforeAll(async () => {
   await writeFile(path("objects.json"), JSON.stringify(objects));
   await writeFile(path("token"), `${TOKEN}\n`);
   await writeFile(path("url"), `${postgres.url()}\n`);
+  await writeFile(path("slurm-token"), "a.jwt.of-slurm\n");
+  const servingPool = poolsOf(kubernetes, []).training;
+  await writeFile(path("target.json"), JSON.stringify({ target: kubernetes, servingPool }));
   // An API that nobody listens on: what needs no Kubernetes works without.
   await writeFile(path("no-cluster"), kubeconfig("https://127.0.0.1:1"));
 });
@@ -77,10 +84,13 @@ class Controller {
       });
   }
 
-  static async start(more: { urlFile?: string; kubeconfig?: string } = {}): Promise<Controller> {
+  static async start(more: { urlFile?: string; kubeconfig?: string; home?: string } = {}): Promise<Controller> {
     const port = await freePort();
     const options = {
-      ...{ home: path("home"), port, host: "127.0.0.1", "environments-url": "http://127.0.0.1:1" },
+      ...{ home: path(more.home ?? "home"), port, host: "127.0.0.1", "environments-url": "http://127.0.0.1:1" },
+      ...{ "mount-path": path("mount"), "target-config": path("target.json") },
+      // Nobody listens there.
+      ...{ "slurm-url": "http://127.0.0.1:1", "slurm-token-file": path("slurm-token") },
       ...{ "database-url-file": more.urlFile ?? path("url"), "objects-config": path("objects.json") },
       ...{ "token-file": path("token"), kubeconfig: more.kubeconfig ?? path("no-cluster") },
     };
@@ -122,6 +132,10 @@ class Controller {
     await exited;
   }
 }
+
+const snapshot = {
+  ...{ digest: digestBytes(Buffer.from("code")), key: "snapshots/x.tar", commit: null, uncommitted: null, files: 1 },
+};
 
 const migrate = (urlFile = path("url")) =>
   execa(process.execPath, [...UPLIFT, "migrate", "--database-url-file", urlFile], {
@@ -226,11 +240,23 @@ describe("a controller in a cluster", () => {
     expect([foreign.status, await foreign.json()]).toMatchObject([403, { error: { code: "cross-site-request" } }]);
   });
 
-  test("refuses runs, and says how to start them", async () => {
-    for (const at of ["/api/runs", "/api/runs/x/resume"]) {
-      const refused = await controller.post(at, {});
-      expect([refused.status, await refused.json()]).toMatchObject([422, { error: { code: "cluster-runs-missing" } }]);
-    }
+  test("takes an upload's bytes into the object store, behind the login, and refuses other bytes under its name", async () => {
+    const code = Buffer.from("code ".repeat(100_000));
+    const at = `/api/objects/snapshots/${shortDigest(digestBytes(code))}.tar`;
+    const put = (body: Buffer, token?: string) => controller.ask(at, { method: "PUT", body }, token);
+    expect((await put(code, "wrong")).status).toBe(401);
+    expect((await put(Buffer.from("other"))).status).toBe(422);
+    expect((await controller.ask(at, { method: "HEAD" })).status).toBe(404);
+    expect((await put(code)).status).toBe(201);
+    expect((await controller.ask(at, { method: "HEAD" })).status).toBe(200);
+    const stored = await createS3Store(objects, { copies: path("test-copies") }).get(at.slice("/api/objects/".length));
+    expect(Buffer.compare(stored, code)).toBe(0);
+  });
+
+  test("refuses a plan for other nodes than its platform's, and starts nothing", async () => {
+    const body = { id: "run-other", plan: golden("github-sft-rl.aws-p5en"), snapshot };
+    const refused = await controller.post("/api/runs", body);
+    expect([refused.status, await refused.json()]).toMatchObject([422, { error: { code: "plan-of-other-target" } }]);
     expect(await controller.json("/api/runs")).toEqual({ runs: [], total: 0 });
   });
 
@@ -322,11 +348,105 @@ describe("a controller in a cluster", () => {
       503,
       { error: { code: "object-store-unreachable", infrastructure: true } },
     ]);
-    expect((await controller.ask("/api/checkpoints")).status).toBe(503);
+    const upload = await controller.ask(`/api/objects/snapshots/${"0".repeat(12)}.tar`, { method: "HEAD" });
+    expect(upload.status).toBe(503);
     expect((await controller.ask(`/evaluations/${base.id}/a/1`)).status).toBe(503);
     expect((await controller.ask("/api/leaderboard")).status).toBe(200);
   });
 });
+
+describe("two controllers on one database", () => {
+  let first: Controller;
+  let second: Controller;
+  const run = "run-1";
+  const mine = { UPLIFT_CONTROLLER_TOKEN: TOKEN };
+  const uplift = (controller: Controller, args: string[], env: Record<string, string> = mine) =>
+    execa(process.execPath, [...UPLIFT, ...args, "--target", "kubernetes"], {
+      ...{ cwd: ROOT, reject: false, stdin: "ignore" },
+      env: { UPLIFT_CONTROLLER_URL: controller.url, ...env },
+    });
+  /** The database's process of whoever reconciles. */
+  const holder = () =>
+    postgres.sql("select pid from pg_locks where locktype = 'advisory' and granted and objid = 7600002");
+  const steps = async (controller: Controller) => {
+    const { state, steps: all } = (await controller.json(`/api/runs/${run}`)) as Shown;
+    return { state, all, waiting: all.filter(({ error }) => error !== null) };
+  };
+
+  beforeAll(async () => {
+    moto = await startMoto();
+    const client = new S3Client({ endpoint: moto.url, region: "us-east-1", forcePathStyle: true });
+    await client.send(new CreateBucketCommand({ Bucket: BUCKET }));
+    await writeFile(path("objects.json"), JSON.stringify({ ...objects, endpoint: moto.url }));
+    await postgres.sql("create database two");
+    await writeFile(path("two-url"), postgres.url("two"));
+    first = await Controller.start({ urlFile: path("two-url") });
+    second = await Controller.start({ urlFile: path("two-url"), home: "home-2" });
+  });
+  afterAll(async () => {
+    await Promise.all([first?.kill(), second?.kill()]);
+  });
+
+  test("take runs both, and one of the two looks after them", async () => {
+    const taken = await second.post("/api/runs", { id: run, plan: golden("github-sft-rl.kubernetes"), snapshot });
+    expect(taken.status).toBe(201);
+    await second.until(async () => (await steps(second)).waiting.length === 2);
+    const { state, waiting } = await steps(first);
+    expect(state).toBe("running");
+    // Nothing has failed, and nothing was started, because two services are away; each step says which.
+    expect(waiting.map(({ id, state: of, tries }) => `${id} ${of} ${tries}`)).toEqual([
+      "base pending 0",
+      "collect pending 0",
+    ]);
+    expect(waiting[0]?.error).toContain("Slurm does not answer");
+    expect(waiting[1]?.error).toContain("the environment service does not answer");
+    expect(await holder()).toMatch(/^\d+$/);
+  });
+
+  test("are asked by the command line, which has the token from its environment", async () => {
+    const listed = await uplift(first, ["runs", "--json"]);
+    expect([listed.exitCode, JSON.parse(listed.stdout)]).toMatchObject([0, { runs: [{ id: run }], total: 1 }]);
+    const shown = await uplift(first, ["runs", run]);
+    expect(shown.stdout).toContain("pending, Slurm does not answer");
+    const strange = await uplift(first, ["runs", "--json"], { UPLIFT_CONTROLLER_TOKEN: "not-the-token" });
+    expect([strange.exitCode, JSON.parse(strange.stdout)]).toMatchObject([
+      1,
+      { error: { issues: [{ code: "controller-token" }] } },
+    ]);
+    const board = await uplift(second, ["leaderboard"]);
+    expect(board.stdout).toContain(`With traces: ${second.url}`);
+  });
+
+  test("go on by the second when the first is killed", async () => {
+    const one = await holder();
+    await first.kill();
+    await second.until(async () => !["", one].includes(await holder()));
+    // It looks at the run, and knows that a job may live as long as Slurm does not answer.
+    expect(await (await second.post(`/api/runs/${run}/cancel`, {})).json()).toMatchObject({ state: "cancelling" });
+    await second.until(async () => second.said.includes("runs could not be looked at"));
+    expect(second.said).toContain("slurm-unreachable");
+    expect((await steps(second)).state).toBe("cancelling");
+  });
+
+  test("never look both: one that comes back to find its turn taken ends itself", async () => {
+    first = await Controller.start({ urlFile: path("two-url") });
+    const exited = once(second.process, "exit");
+    const one = await holder();
+    // As a machine that hangs: the server gives its connection up, and the first, which waits, has the turn.
+    second.process.kill("SIGSTOP");
+    await postgres.sql(`select pg_terminate_backend(${one})`);
+    await first.until(async () => !["", one].includes(await holder()));
+    second.process.kill("SIGCONT");
+    expect(await exited).toEqual([1, null]);
+    expect(second.said).toContain("another controller has taken over");
+    expect((await first.ask("/api/runs")).status).toBe(200);
+  });
+});
+
+interface Shown {
+  readonly state: string;
+  readonly steps: { id: string; state: string; tries: number; error: string | null }[];
+}
 
 const engines = await findKubernetesEngines();
 const skipped = "missing" in engines ? ` (skipped: ${engines.missing.replaceAll("\n", " ")})` : "";

@@ -144,7 +144,7 @@ describe.skipIf("missing" in engines)(`an endpoint on a cluster${skipped}`, () =
     );
     const again = await engine.endpointUp(spec, { wait: false });
     expect(again.changes).toMatchObject({ create: 0, update: 0, delete: 0, replace: 0 });
-    expect(await endpoints.list()).toMatchObject([{ name: spec.name, listed: true, state: "starting", gpusHeld: 0 }]);
+    expect(await endpoints.list()).toMatchObject([{ name: spec.name, maker: "stack", state: "starting", gpusHeld: 0 }]);
   });
 
   it("keeps its key in the Secret and, encrypted, in the state, and nowhere else", async () => {
@@ -255,12 +255,12 @@ describe.skipIf("missing" in engines)(`an endpoint on a cluster${skipped}`, () =
       remove: (name: string) => removeEndpointObjects(config, name),
     };
     const there = new ClusterEndpoints({ engine: elsewhere, view, now: () => new Date() });
-    expect(await there.list()).toMatchObject([{ name: spec.name, listed: false, state: "starting" }]);
+    expect(await there.list()).toMatchObject([{ name: spec.name, maker: "unknown", state: "starting" }]);
     await expect(there.serve(spec, { wait: false })).rejects.toThrow("no stack here knows");
     await there.remove(spec.name);
     await until("nothing left", async () => (await ours()).length === 0);
     // Whoever made it finds it gone, and forgets it.
-    expect(await endpoints.list()).toMatchObject([{ listed: true, state: "failed" }]);
+    expect(await endpoints.list()).toMatchObject([{ maker: "stack", state: "failed" }]);
     await endpoints.remove(spec.name);
     expect(await endpoints.list()).toEqual([]);
     await rm(other, { recursive: true, force: true });

@@ -3,7 +3,7 @@
  * platform team runs: up, preview, a changed recipe, an interrupted up, an endpoint, destroy. No kubelet runs: pods are played
  * by support/fake-kubelet.ts, and the operators are not installed (their charts cannot be fetched here), only Slinky's kinds.
  */
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -82,10 +82,12 @@ const command = (args: readonly string[]) => [
   ...["--target", target],
 ];
 
-async function upliftMayFail(...args: string[]) {
-  const result = await execa("node", command(args), {
-    ...{ cwd: PROJECT_DIR, env: environment(), reject: false, stdin: "ignore" },
-  });
+const upliftMayFail = (...args: string[]) => upliftWith(environment(), args);
+/** Of a shell in which no secret was exported. */
+const withoutSecrets = (...args: string[]) => upliftWith({ KUBECONFIG: api.kubeconfig }, args);
+
+async function upliftWith(env: Record<string, string>, args: string[]) {
+  const result = await execa("node", command(args), { cwd: PROJECT_DIR, env, reject: false, stdin: "ignore" });
   said.push(result.stdout, result.stderr);
   return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
 }
@@ -134,10 +136,23 @@ const nodeSets = "/apis/slinky.slurm.net/v1beta1/namespaces/slurm/nodesets";
 describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }, () => {
   it("is not made without plans, and not without the secrets that its target names", async () => {
     expect((await upliftMayFail("up", "--yes", "--skip-preflight")).stderr).toContain("[platform-without-plans]");
-    const bare = await execa("node", command(["up", github, "--yes", "--skip-preflight"]), {
-      ...{ cwd: PROJECT_DIR, env: { KUBECONFIG: api.kubeconfig }, reject: false, stdin: "ignore" },
-    });
-    expect(bare.stderr).toContain("[secret-missing]");
+    expect((await withoutSecrets("up", github, "--yes", "--skip-preflight")).stderr).toContain("[secret-missing]");
+    expect(await ours()).toEqual([]);
+  });
+
+  it("is previewed without them, by part and kind, and says which ones `up` will want", async () => {
+    const { exitCode, stdout } = await withoutSecrets("preview", github);
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain("UPLIFT_WANDB_API_KEY is not set: `up` needs it (platform.jobSecrets.WANDB_API_KEY)");
+    expect(stdout).toMatch(/^ {2}create \d+ of slurm: .*NodeSet/m);
+    expect(stdout).not.toContain("create ConfigMap");
+    expect((await withoutSecrets("preview", github, "--verbose")).stdout).toContain(
+      "  create NodeSet slurm/training\n",
+    );
+    const { steps } = JSON.parse((await withoutSecrets("preview", github, "--json")).stdout);
+    expect(steps).toContainEqual(
+      expect.objectContaining({ part: "slurm", name: "NodeSet slurm/training", operation: "create" }),
+    );
     expect(await ours()).toEqual([]);
   });
 
@@ -149,12 +164,16 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
     expect(await ours()).toEqual([]);
   });
 
-  it("is finished by the next up when the first was killed half way", async () => {
+  it("says what it waits for, and is finished by the next up when the first was killed half way", async () => {
     held = (pod) => pod.startsWith("postgres");
-    const first: ChildProcess = spawn("node", command(["up", github, "--yes", "--skip-preflight"]), {
-      ...{ cwd: PROJECT_DIR, env: { ...process.env, ...environment() }, stdio: "ignore" },
+    const first = spawn("node", command(["up", github, "--yes", "--skip-preflight"]), {
+      ...{ cwd: PROJECT_DIR, env: { ...process.env, ...environment() }, stdio: ["ignore", "pipe", "ignore"] },
     });
-    while ((await api.request("GET", "/apis/apps/v1/namespaces/uplift/statefulsets/postgres")).status !== 200) {
+    let printed = "";
+    first.stdout.on("data", (text) => {
+      printed += text;
+    });
+    while (!/^ {2}still waiting: .*StatefulSet uplift\/postgres \(\d+ s\)/m.test(printed)) {
       if (first.exitCode !== null) throw new Error(`up exited ${first.exitCode} before it could be killed`);
       await sleep(200);
     }
@@ -170,6 +189,24 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
     const { same, ...rest } = await changes("preview");
     expect(rest).toEqual({ create: 0, update: 0, delete: 0, replace: 0 });
     expect(same).toBeGreaterThan(50);
+  });
+
+  it("keeps the secrets it has where their variables are not set, and says so", async () => {
+    const secret = "/api/v1/namespaces/uplift/secrets/objects";
+    const before = await read(secret);
+    const preview = await withoutSecrets("preview");
+    expect(preview.stdout).toContain("UPLIFT_S3_ACCESS_KEY_ID is not set: the value that the platform has stays");
+    expect(preview.stdout).toMatch(/would be: \d+ unchanged$/);
+    const { stdout } = await withoutSecrets("up", "--yes", "--skip-preflight");
+    expect(stdout).toContain("UPLIFT_WANDB_API_KEY is not set: the value that the platform has stays");
+    expect((await read(secret)).data).toEqual(before.data);
+    const changed = await upliftWith({ ...environment(), UPLIFT_S3_ACCESS_KEY_ID: `${PLANTED}-new` }, [
+      ...["preview", "--json"],
+    ]);
+    const { steps } = JSON.parse(changed.stdout);
+    const replaced = steps.map(({ operation, name }: { operation: string; name: string }) => `${operation} ${name}`);
+    // The provider replaces a Secret whose values change; what fetches weights has the same one.
+    expect(replaced.sort()).toEqual(["replace secret uplift-serving/objects", "replace secret uplift/objects"]);
   });
 
   it("changes only the workers when another recipe wants nodes too", async () => {
@@ -202,6 +239,12 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
     }[];
     const said = await uplift("destroy", "--force", "--yes", "--keep-results");
     expect(said).toContain("Kept, and still paid for");
+    // Before it asked, by name and size.
+    expect(said).toMatch(/^ {2}delete {3}\d+ resources: .*\d+ ConfigMap.*NodeSet/m);
+    expect(said).toContain("PersistentVolumeClaim uplift/postgres, 20 GiB");
+    const promised = [...said.matchAll(/^ {13}(PersistentVolumeClaim \S+),/gm)].map(([, name]) => name).sort();
+    const kept = [...said.matchAll(/^ {2}(PersistentVolumeClaim \S+) {2}\(/gm)].map(([, name]) => name).sort();
+    expect(promised).toEqual(kept);
     expect((await api.request("GET", `${nodeSets}/training`)).status).toBe(404);
     expect((await api.request("GET", "/apis/apps/v1/namespaces/uplift/deployments/controller")).status).toBe(404);
     await up(github);

@@ -29,14 +29,18 @@ import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from ".
 import { KubernetesSchemas } from "./support/kubernetes-schemas.ts";
 import * as policies from "./support/pod-policies.ts";
 
-/** All parts of a platform, as its stack applies them, and one endpoint on it. */
+/** All parts of a platform, as its stack applies them, and two endpoints on it: of weights on the shared storage, and in a bucket. */
 function manifestsOf(target: PlatformTarget): Manifest[] {
   const plan = planFor(target);
   const pools = poolsOf(target, [plan]);
   const pool = pools.serving ?? pools.training;
   const asked = { reference: "base", planFile: "plan.json", path: undefined, hours: 8, purpose: "uplift serve" };
-  const endpoint = endpointSpecOf({ ...asked, plan, target, pool }, NOW);
-  return [...Object.values(clusterParts(target, pools)).flat(), ...endpointManifests(endpoint, { target, pool })];
+  const fetched = { reference: "rl-40", from: "s3://uplift-checkpoints/shared/runs/run-1/checkpoints/rl-40" };
+  const endpoints = [{}, fetched].map((more) => endpointSpecOf({ ...asked, ...more, plan, target, pool }, NOW));
+  return [
+    ...Object.values(clusterParts(target, pools)).flat(),
+    ...endpoints.flatMap((endpoint) => endpointManifests(endpoint, { target, pool })),
+  ];
 }
 
 const NOW = new Date("2026-12-01T00:00:00Z");
@@ -55,10 +59,12 @@ const SECRETS = {
   "uplift/web-token": ["token"],
   "uplift/oauth": ["client-secret", "cookie-secret"],
   "uplift/objects": ["access-key-id", "secret-access-key"],
+  "uplift/slurm-token-1": ["token"],
   "slurm/slurm-auth-slurm": ["slurm.key"],
   "slurm/slurm-auth-jwt": ["jwt.key"],
   "slurm/accounting-database": ["password", "root-password"],
   "slurm/job-secrets": [],
+  "uplift-serving/objects": ["access-key-id", "secret-access-key"],
   "uplift-serving/*": ["api-key"],
 };
 
@@ -149,6 +155,12 @@ describe.each(CASES)("$name", ({ target, manifests }) => {
   });
   it("refers to volumes and Secrets that are there", () => {
     expect(policies.danglingReferences(pods, SECRETS)).toEqual([]);
+  });
+  it("makes the accounts that its pods run as", () => {
+    const accounts = manifests.filter(({ kind }) => kind === "ServiceAccount").map(policies.nameOf);
+    for (const { namespace, spec } of pods)
+      if (spec.serviceAccountName !== undefined)
+        expect(accounts).toContain(`ServiceAccount ${namespace}/${spec.serviceAccountName}`);
   });
   it("gives no pod a token of Kubernetes that it does not ask for", () => {
     expect(policies.apiAccess(pods)).toEqual([]);

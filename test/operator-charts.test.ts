@@ -1,31 +1,28 @@
 /**
  * Slinky's real charts, installed with the stack's namespaces and values by the real Pulumi, its Kubernetes provider and their
- * Helm, on a real Kubernetes API. The charts are those of the Go module that tools/slurm-operator requires, whose version is the pinned one;
- * cert-manager is played by two kinds that keep whatever they are given, and pods by support/fake-kubelet.ts. So the webhook has
- * no certificate and answers nothing: what it does is not tested here. Needs what tools/setup.sh and tools/engines.sh make.
+ * Helm, on a real Kubernetes API. Pods are played by support/fake-kubelet.ts, so the webhook answers nothing: what it does is
+ * slurm-webhook.test.ts's. Needs what tools/setup.sh and tools/engines.sh make.
  */
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { Release } from "@pulumi/kubernetes/helm/v3/release.js";
 import { Provider } from "@pulumi/kubernetes/provider.js";
 import type { PulumiFn } from "@pulumi/pulumi/automation/index.js";
-import { execa } from "execa";
 import type { Deployment } from "kubernetes-types/apps/v1.js";
 import type { Pod } from "kubernetes-types/core/v1.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { stringify } from "yaml";
 import { z } from "zod";
 import { ManifestGroup } from "../modules/cluster/apply/component.ts";
 import { platformTarget } from "../modules/cluster/index.ts";
 import { namespaceManifests } from "../modules/cluster/namespaces.ts";
 import { operatorCharts } from "../modules/cluster/slurm/index.ts";
-import { CHARTS } from "../schemas/pins.ts";
 import { ClusterTarget } from "../schemas/target.ts";
 import { StackRunner } from "../stacks/stack-runner.ts";
 import kubernetes from "../stacks/targets/kubernetes.ts";
 import { startFakeKubelet } from "./support/fake-kubelet.ts";
 import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from "./support/kubernetes-api.ts";
+import { copySlinkyCharts, writeCertManagerKinds } from "./support/slinky-charts.ts";
 
 const ROOT = resolve(import.meta.dirname, "..");
 const NAME = "charts";
@@ -61,11 +58,11 @@ describe.skipIf("missing" in engines)(`Slinky's charts${skipped}`, () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "uplift-charts-"));
     const certificates = join(folder, "cert-manager.yaml");
-    await writeFile(certificates, ["Certificate", "Issuer"].map(keepsAnything).join("---\n"));
+    await writeCertManagerKinds(certificates);
     api = await startKubernetesApi({ controllerManager: true, crds: [certificates] });
     stopKubelet = startFakeKubelet(api);
     process.env.KUBECONFIG = api.kubeconfig;
-    await copyCharts(join(folder, "charts"));
+    await copySlinkyCharts(join(folder, "charts"));
     charts = await Charts.open(join(folder, "home"));
     before = await everything();
   }, 180_000);
@@ -185,33 +182,3 @@ describe.skipIf("missing" in engines)(`Slinky's charts${skipped}`, () => {
     expect(await everything()).toEqual(before);
   }, 600_000);
 });
-
-/** A kind of cert-manager's that keeps whatever it is given. */
-function keepsAnything(kind: string): string {
-  const plural = `${kind.toLowerCase()}s`;
-  const openAPIV3Schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
-  return stringify({
-    ...{ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" },
-    metadata: { name: `${plural}.cert-manager.io` },
-    spec: {
-      ...{ group: "cert-manager.io", scope: "Namespaced", names: { kind, plural, singular: kind.toLowerCase() } },
-      versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema } }],
-    },
-  });
-}
-
-/** The module's charts, with the one dependency in its place, as `helm package` puts it: nothing is fetched. */
-async function copyCharts(to: string): Promise<void> {
-  const module = "github.com/SlinkyProject/slurm-operator";
-  const { stdout } = await execa("go", ["mod", "download", "-json", module], {
-    cwd: join(ROOT, "tools/slurm-operator"),
-  });
-  const { Dir, Version } = z.object({ Dir: z.string(), Version: z.string() }).parse(JSON.parse(stdout));
-  expect(Version).toBe(`v${CHARTS.slurmOperator.version}`);
-  await mkdir(join(to, "slurm-operator/charts"), { recursive: true });
-  const copy = (name: string, place: string) =>
-    execa("cp", ["-rT", "--no-preserve=mode", join(Dir, "helm", name), join(to, place)]);
-  await copy("slurm-operator", "slurm-operator");
-  await copy("slurm-operator-crds", "slurm-operator-crds");
-  await copy("slurm-operator-crds", "slurm-operator/charts/slurm-operator-crds");
-}

@@ -15,7 +15,10 @@ const plan = golden("github-sft-rl.kubernetes");
 
 /** Everything preflight finds, with registries out of reach: they are not what is tested here. */
 async function look(target: typeof kubernetes): Promise<PreflightReport> {
-  const clients = connectClients(target, { env: process.env, now: NOW, pulumi: async () => "/bin/pulumi" });
+  const provider = async () => ({ version: "1.0.0", path: "/plugins/provider", download: "" });
+  const clients = connectClients(target, {
+    ...{ env: process.env, now: NOW, kept: new Set<string>(), pulumi: async () => "/bin/pulumi", provider },
+  });
   const registries = { digestOf: async () => null, isAt: async () => true, close: () => {} };
   try {
     return await preflight(target, [plan], { ...clients, registries });
@@ -101,6 +104,7 @@ describe.skipIf("missing" in engines)(`preflight of a cluster${skipped}`, () => 
     const report = await look(ready);
     expect(of(report, "nodes").map((line) => line.replace(/ \(.*\)/, ""))).toEqual([
       "ok training nodes: 4 nodes, 4 as the target says",
+      "warning nodes for model servers: 4 nodes with the training labels, of which Slurm's workers take 4",
       "ok sandboxes nodes: 1 node",
       "ok platform nodes: 5 nodes",
     ]);

@@ -37,7 +37,10 @@ const TAGS = [{ Key: "uplift:target", Value: aws.name }];
 
 /** Everything preflight finds, with registries out of reach: they are not what is tested here. */
 async function look(target: AwsTarget): Promise<PreflightReport> {
-  const clients = connectClients(target, { env: process.env, now: NOW, pulumi: async () => "/bin/pulumi" });
+  const provider = async () => ({ version: "1.0.0", path: "/plugins/provider", download: "" });
+  const clients = connectClients(target, {
+    ...{ env: process.env, now: NOW, kept: new Set<string>(), pulumi: async () => "/bin/pulumi", provider },
+  });
   const registries = { digestOf: async () => null, isAt: async () => true, close: () => {} };
   try {
     return await preflight(target, [githubRl], { ...clients, registries });
@@ -61,7 +64,11 @@ describe("preflight of AWS", () => {
     ...{
       reservations: "",
       denied: null,
-      limits: { "L-417A185B": 800, "L-1216C47A": 640, "L-0263D0A3": 5, "L-1194D53C": 100 },
+      limits: {
+        ...{ "L-417A185B": 800, "L-1216C47A": 640, "L-0263D0A3": 5, "L-1194D53C": 100 },
+        // FSx's and RDS's defaults, less of one.
+        ...{ "L-FD6F2F22": 100, "L-8F1B9C74": 2400, "L-7B6409FD": 40, "L-7ADDB58A": 100_000 },
+      },
     },
   };
   const settings = () => ({
@@ -176,6 +183,10 @@ describe("preflight of AWS", () => {
       "ok VPCs in the region (L-F678F1CE): limit 5, in use 1",
       "ok Elastic IPs in the region (L-0263D0A3): limit 5, in use 0",
       "ok EKS clusters in the region (L-1194D53C): limit 100, in use 0",
+      "ok FSx Lustre Persistent_2 file systems (L-FD6F2F22): limit 100; what is in use is not counted",
+      "error FSx Lustre Persistent_2 storage (L-8F1B9C74): limit 2400 GiB; what is in use is not counted",
+      "ok RDS instances (L-7B6409FD): limit 40; what is in use is not counted",
+      "ok RDS storage (L-7ADDB58A): limit 100000 GB; what is in use is not counted",
     ]);
     expect(of(report, "eks-version")).toEqual(["ok Kubernetes 1.34: in standard support until 2027-12-02"]);
     expect(of(report, "eks-addon").filter((line) => !line.startsWith("ok"))).toEqual([

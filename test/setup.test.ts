@@ -76,6 +76,7 @@ beforeEach(async () => {
   [clone, cache, bin] = [join(folder, "clone"), join(folder, "cache"), join(folder, "bin")];
   for (const part of [
     "tools/setup.sh",
+    "tools/steps.sh",
     "tools/pulumi-install.mjs",
     "tools/pulumi-resource-pulumi-nodejs",
     "tools/pulumi-cli/go.mod",

@@ -33,9 +33,9 @@ function objects(input: unknown, platform: Partial<z.input<typeof KubernetesPlat
   return [...manifests, ...nodeDaemonManifests({ target })];
 }
 
-/** The pod of a Slinky object, as far as it is ours. */
+/** The pod of a Slinky object, as far as it is ours; a Token has none. */
 function pod(manifest: Manifest): Manifest | null {
-  if (!manifest.apiVersion.startsWith("slinky.slurm.net/")) return null;
+  if (!manifest.apiVersion.startsWith("slinky.slurm.net/") || manifest.kind === "Token") return null;
   const { spec } = manifest as unknown as {
     spec: Record<string, unknown> & { template?: { spec?: Partial<PodSpec> } };
   };

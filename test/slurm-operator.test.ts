@@ -1,7 +1,7 @@
 /**
  * Slinky's real operator on a real Kubernetes API, given our Slurm resources: what it makes of them, as a platform team reads it.
  * Nothing runs: pods are played by support/fake-kubelet.ts and slurmrestd by support/slurm-operator.ts, so what daemons do with
- * what they are given (images, mounts, jobs) is not tested here. The operator's admission webhook is not there either.
+ * what they are given (images, mounts, jobs) is not tested here. The operator's admission webhook is slurm-webhook.test.ts's.
  */
 import { randomBytes } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
@@ -11,6 +11,7 @@ import type { Deployment, DeploymentSpec } from "kubernetes-types/apps/v1.js";
 import type { ConfigMap, Container, Pod, PodSpec, Secret, Volume } from "kubernetes-types/core/v1.js";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { platformTarget, poolsOf } from "../modules/cluster/index.ts";
+import { controllerToken, expiredToken } from "../modules/cluster/slurm/index.ts";
 import type { Manifest } from "../schemas/manifest.ts";
 import { THIRD_PARTY_IMAGES } from "../schemas/pins.ts";
 import { Plan } from "../schemas/plan.ts";
@@ -19,10 +20,19 @@ import { clusterParts } from "../stacks/cluster-parts.ts";
 import kubernetes from "../stacks/targets/kubernetes.ts";
 import { startFakeKubelet } from "./support/fake-kubelet.ts";
 import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from "./support/kubernetes-api.ts";
-import { NODE_SET, needsOf, type SlurmOperator, slurmSecrets, startSlurmOperator } from "./support/slurm-operator.ts";
+import {
+  isSigned,
+  NODE_SET,
+  needsOf,
+  type SlurmOperator,
+  slurmSecrets,
+  startSlurmOperator,
+} from "./support/slurm-operator.ts";
 
 const GOLDEN_PLAN = join(import.meta.dirname, "golden/github-sft-rl.kubernetes.plan.json");
 const CORE = "/api/v1/namespaces/slurm";
+const PLATFORM_SECRETS = "/api/v1/namespaces/uplift/secrets";
+const TOKEN = "/apis/slinky.slurm.net/v1beta1/namespaces/uplift/tokens/uplift-controller";
 const APPS = "/apis/apps/v1/namespaces/slurm";
 const PLATFORM_NODES = { "example.org/pool": "platform" };
 
@@ -43,7 +53,8 @@ const plan = Plan.parse(JSON.parse(await readFile(GOLDEN_PLAN, "utf8")));
 const pools = poolsOf(target, [plan]);
 const parts = clusterParts(target, pools);
 const jwtKey = randomBytes(32).toString("base64url");
-const applied = [...parts.namespaces, ...slurmSecrets(jwtKey), ...parts.storage, ...parts.slurm];
+const secrets = slurmSecrets(jwtKey, controllerToken(target));
+const applied = [...parts.namespaces, ...secrets, ...parts.storage, ...parts.slurm];
 
 let api: KubernetesApi;
 let stopKubelet: () => Promise<void>;
@@ -94,6 +105,17 @@ const eviction = async (name: string) => {
   const body = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace: "slurm" } };
   return (await api.request("POST", `${CORE}/pods/${name}/eviction?dryRun=All`, body)).status;
 };
+
+/** The controller's token, once it is signed with a key, has not expired, and is another than `before`. */
+async function tokenOf(name: string, key = jwtKey, before = "") {
+  const claimsOf = (token: string) => JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString());
+  const textOf = ({ data }: Secret) => Buffer.from(data?.token ?? "", "base64").toString();
+  const secret = await operator.read<Secret>(`${PLATFORM_SECRETS}/${name}`, (found) => {
+    const token = textOf(found);
+    return token !== before && isSigned(token, key) && claimsOf(token).exp * 1000 > Date.now();
+  });
+  return { secret, token: textOf(secret), claims: claimsOf(textOf(secret)) };
+}
 
 /** What the operator may make (its chart's rbac.yaml), and what Kubernetes makes of that. */
 const MADE = [
@@ -183,7 +205,7 @@ describe("Slinky's operator makes of our resources", { timeout: 900_000 }, () =>
   });
 
   it("no error that stays, but that this cluster has no kind of Prometheus' operator for metrics nobody asked for", async () => {
-    const settled = { Accounting: "", LoginSet: "", NodeSet: "", Restapi: "", SlurmClient: "" };
+    const settled = { Accounting: "", LoginSet: "", NodeSet: "", Restapi: "", SlurmClient: "", Token: "" };
     const unknown = 'no matches for kind "ServiceMonitor" in version "monitoring.coreos.com/v1"';
     await operator.until("each kind's last sync to be all right", async () => {
       const last = (await operator.log()).flatMap(({ msg, error = "" }) => {
@@ -192,6 +214,52 @@ describe("Slinky's operator makes of our resources", { timeout: 900_000 }, () =>
       });
       return isDeepStrictEqual(Object.fromEntries(last), { ...settled, Controller: unknown }) || undefined;
     });
+  });
+
+  it("a token of the user uplift, signed with our key, in the Secret that the controller mounts, and nothing else in it", async () => {
+    const { secret, token, claims } = await tokenOf("slurm-token-1");
+    expect(Object.keys(secret.data ?? {})).toEqual(["token"]);
+    // What kubelet writes into the file is the header's value as it is.
+    expect(token).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/);
+    expect([claims.sun, claims.exp - claims.iat]).toEqual(["uplift", 24 * 3600]);
+    // The stack's: no owner takes it away, no field is fixed, nothing but the token is another than it was.
+    const { ownerReferences, annotations, labels } = secret.metadata ?? {};
+    expect([ownerReferences, secret.immutable, annotations]).toEqual([undefined, undefined, undefined]);
+    expect(labels).toEqual({ "app.kubernetes.io/name": "slurm-token-1", "app.kubernetes.io/part-of": "uplift" });
+  });
+
+  it("a new token before the old one expires", async () => {
+    const change = (path: string, body: object) => api.request("PATCH", path, body);
+    await change(TOKEN, { spec: { lifetime: "20s" } });
+    await change(`${PLATFORM_SECRETS}/slurm-token-1`, { stringData: { token: expiredToken(jwtKey) } });
+    await change(TOKEN, { metadata: { annotations: { "example.org/look": "0" } } });
+    const first = await tokenOf("slurm-token-1");
+    expect(first.claims.exp - first.claims.iat).toBe(20);
+    const second = await tokenOf("slurm-token-1", jwtKey, first.token);
+    expect(second.claims.iat).toBeLessThan(first.claims.exp);
+    await change(TOKEN, { spec: { lifetime: "24h" } });
+    await tokenOf("slurm-token-1", jwtKey, second.token);
+  });
+
+  it("a token of the new key when keys are made anew, in another Secret: one with an old signature is never renewed", async () => {
+    const key = randomBytes(32).toString("base64url");
+    const old = await tokenOf("slurm-token-1");
+    await api.request("PATCH", `${CORE}/secrets/slurm-auth-jwt`, { stringData: { "jwt.key": key } });
+    const errors = async () =>
+      (await operator.log()).filter(({ msg, error }) => msg === "Finished syncing Token" && error).length;
+    const before = await errors();
+    await api.request("PATCH", TOKEN, { metadata: { annotations: { "example.org/look": "1" } } });
+    await operator.until(
+      "the operator to refuse the old signature",
+      async () => (await errors()) > before || undefined,
+    );
+    // What the stack makes of keyGeneration 2.
+    const metadata = { name: "slurm-token-2", namespace: "uplift" };
+    await api.request("POST", PLATFORM_SECRETS, { metadata, stringData: { token: expiredToken(key) } });
+    await api.request("PATCH", TOKEN, { spec: { secretRef: { name: "slurm-token-2" } } });
+    expect((await tokenOf("slurm-token-2", key)).claims.sun).toBe("uplift");
+    expect((await tokenOf("slurm-token-1")).token).toBe(old.token);
+    await api.request("PATCH", `${CORE}/secrets/slurm-auth-jwt`, { stringData: { "jwt.key": jwtKey } });
   });
 
   it("two workers more when the plans want six nodes, and leaves the four alone, also when it is restarted", async () => {
@@ -260,9 +328,13 @@ describe("Slinky's operator makes of our resources", { timeout: 900_000 }, () =>
 
   it("nothing that outlives them but Slurm's state, and the namespace can go", async () => {
     const slinky = parts.slurm.filter(({ apiVersion }) => apiVersion.startsWith("slinky.")).reverse();
-    expect(slinky.map(({ kind }) => kind)).toEqual(["NodeSet", "LoginSet", "RestApi", "Controller", "Accounting"]);
+    expect(slinky.map(({ kind }) => kind)).toEqual([
+      ...["Token", "NodeSet", "LoginSet", "RestApi", "Controller", "Accounting"],
+    ]);
     for (const manifest of slinky) {
       const path = `${collectionOf(manifest)}/${manifest.metadata.name}`;
+      // It gives them no finalizer, so that they can go while it is away.
+      expect((await operator.read<Pod>(path)).metadata?.finalizers).toBeUndefined();
       await api.request("DELETE", path);
       await gone(path);
     }

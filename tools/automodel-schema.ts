@@ -10,6 +10,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
+import { CHAT_DATASET } from "../modules/trainers/automodel/render.ts";
 
 const OUTPUT = join(import.meta.dirname, "../modules/trainers/automodel/generated/automodel-0.7.0.schema.json");
 
@@ -237,9 +238,10 @@ function build(facts: Record<string, Row>): Schema {
   const backend = properties.model?.properties?.backend?.properties ?? {};
   for (const name of OTHER_BACKEND_FIELDS) backend[name] = { $comment: "components/models/common/utils.py" };
 
-  // What ChatDataset takes says nothing of other datasets, nor AdamW's fields of other optimisers.
-  for (const name of ["dataset", "validation_dataset"])
-    closedFor(properties, name, "_target_", "nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset");
+  // What ChatDataset takes says nothing of other datasets, nor AdamW's fields of other optimisers. Ours takes the same.
+  closedFor(properties, "dataset", "_target_", CHAT_DATASET);
+  const chatDataset = "nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset";
+  closedFor(properties, "validation_dataset", "_target_", chatDataset);
   closedFor(properties, "optimizer", "_target_", "torch.optim.AdamW");
   // Another collater has arguments of its own.
   for (const name of ["dataloader", "validation_dataloader"])

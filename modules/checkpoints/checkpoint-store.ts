@@ -1,22 +1,23 @@
 /**
  * Checkpoint store: a full model's folder → a Checkpoint in the object store, and back.
  * Reads the folder, writes `checkpoints/<short digest>/model/…` and, last, `checkpoints/<short digest>/checkpoint.json`:
- * without that record an upload does not count, and doing it again finishes it.
+ * without that record an upload does not count, and doing it again finishes it. A cluster's model is recorded where it lies.
  */
 import { join } from "node:path";
-import { Checkpoint, type RenderingProbe, type Stage } from "../../schemas/checkpoint.ts";
+import type { z } from "zod";
+import { Checkpoint, type CheckpointFile, RenderingProbe, type Stage } from "../../schemas/checkpoint.ts";
 import { type Digest, shortDigest } from "../../schemas/digest.ts";
 import { fromZod, UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import { digestFiles, hashFile, hashFiles } from "./files.ts";
+import { changedFiles, PROBE } from "./manifest.ts";
 import { verifyModelFolder } from "./model-folder.ts";
 
 const ROOT = "checkpoints";
 const RECORD = "checkpoint.json";
 
-/** A model to keep, and where it came from. */
-export interface PublishCheckpoint {
-  modelDir: string;
+/** What a model is called, and where it came from. */
+interface Lineage {
   store: ObjectStore;
   name: string;
   stage: Stage;
@@ -29,6 +30,20 @@ export interface PublishCheckpoint {
   now: () => Date;
 }
 
+/** A model to keep. */
+export interface PublishCheckpoint extends Lineage {
+  modelDir: string;
+}
+
+/** A model that stays where it is, and what a job on the cluster has found out about it. */
+export interface RecordCheckpoint extends Lineage {
+  /** The model's folder as a prefix of the store, e.g. "runs/r1/checkpoints/rl-40". */
+  prefix: string;
+  /** Every file with its hash, from the job's manifest. */
+  files: readonly CheckpointFile[];
+  probe: RenderingProbe;
+}
+
 /**
  * Verifies a model, uploads it, reads back what was uploaded, and records it. The same files give the same record:
  * publishing again, or after an interruption, changes nothing that was already right.
@@ -38,30 +53,64 @@ export async function publishCheckpoint(input: PublishCheckpoint): Promise<Check
   await verifyModelFolder(input.modelDir);
   const files = await hashFiles(input.modelDir);
   const digest = digestFiles(files);
-  const home = `${ROOT}/${shortDigest(digest)}`;
-  if (await store.exists(`${home}/${RECORD}`)) {
-    const known = await readRecord(store, `${home}/${RECORD}`);
-    if (known.digest !== digest)
-      throw new Error(`two checkpoints share the short digest ${shortDigest(digest)}: ${known.digest}, ${digest}`);
-    return known;
-  }
-  const checkpoint: Checkpoint = {
-    schemaVersion: 1,
-    digest,
-    name: input.name,
-    stage: input.stage,
-    step: input.step,
-    runId: input.runId,
-    parent: input.parent,
-    base: input.base ?? digest,
-    files,
-    prefix: `${home}/model`,
-    createdAt: input.now().toISOString(),
-  };
+  const known = await recorded(store, digest);
+  if (known !== null) return known;
+  const checkpoint = checkpointOf(input, digest, files, `${homeOf(digest)}/model`);
   for (const file of files) await store.putFile(`${checkpoint.prefix}/${file.path}`, join(input.modelDir, file.path));
   await verifyStored(checkpoint, store);
-  await store.put(`${home}/${RECORD}`, `${JSON.stringify(checkpoint, null, 2)}\n`);
+  await writeRecord(store, checkpoint);
   return checkpoint;
+}
+
+/**
+ * Records a model that lies in the store already and was hashed and verified there: nothing is copied or read again but the
+ * files' sizes. Its probe goes beside the record, which is written last. The same files give the same record.
+ */
+export async function recordCheckpoint(input: RecordCheckpoint): Promise<Checkpoint> {
+  const { store, files, prefix, probe } = input;
+  const digest = digestFiles(files);
+  const known = await recorded(store, digest);
+  // One whose folder was removed is recorded anew, where its files are now.
+  if (known !== null && (await isUnchanged(known, store))) return known;
+  const checkpoint = checkpointOf(input, digest, [...files], prefix);
+  const changed = await changedFiles(await store.folder(prefix), files);
+  if (changed.length > 0) throw corrupt(checkpoint, `${changed.join(", ")} missing or of another size`);
+  await store.put(`${homeOf(digest)}/${PROBE}`, `${JSON.stringify(probe)}\n`);
+  await writeRecord(store, checkpoint);
+  return checkpoint;
+}
+
+/**
+ * Whether a recorded model's files are where its record says, of their sizes, and not written since: a look at the files' entries,
+ * where hashing them would take minutes.
+ */
+export async function isUnchanged({ prefix, files, createdAt }: Checkpoint, store: ObjectStore): Promise<boolean> {
+  const folder = await store.folder(prefix).catch(() => null);
+  return folder !== null && (await changedFiles(folder, files, Date.parse(createdAt))).length === 0;
+}
+
+function homeOf(digest: Digest): string {
+  return `${ROOT}/${shortDigest(digest)}`;
+}
+
+async function recorded(store: ObjectStore, digest: Digest): Promise<Checkpoint | null> {
+  const key = `${homeOf(digest)}/${RECORD}`;
+  if (!(await store.exists(key))) return null;
+  const known = await readRecord(store, key);
+  if (known.digest === digest) return known;
+  throw new Error(`two checkpoints share the short digest ${shortDigest(digest)}: ${known.digest}, ${digest}`);
+}
+
+function checkpointOf(input: Lineage, digest: Digest, files: CheckpointFile[], prefix: string): Checkpoint {
+  const { name, stage, step, runId, parent, base, now } = input;
+  return {
+    ...{ schemaVersion: 1, digest, name, stage, step, runId, parent, base: base ?? digest, files, prefix },
+    createdAt: now().toISOString(),
+  };
+}
+
+async function writeRecord(store: ObjectStore, checkpoint: Checkpoint): Promise<void> {
+  await store.put(`${homeOf(checkpoint.digest)}/${RECORD}`, `${JSON.stringify(checkpoint, null, 2)}\n`);
 }
 
 /** Every recorded checkpoint, oldest first. Uploads without a record are not listed: they never finished. */
@@ -108,9 +157,11 @@ export async function folderOf(checkpoint: Checkpoint, store: ObjectStore): Prom
   return verifyStored(checkpoint, store);
 }
 
-/** The checkpoint's rendering probe. */
+/** The checkpoint's rendering probe: the one beside its record, else the one in the model's folder. */
 export async function readProbe(checkpoint: Checkpoint, store: ObjectStore): Promise<RenderingProbe> {
-  return verifyModelFolder(await store.folder(checkpoint.prefix));
+  const key = `${homeOf(checkpoint.digest)}/${PROBE}`;
+  if (!(await store.exists(key))) return verifyModelFolder(await store.folder(checkpoint.prefix));
+  return parsed(store, key, RenderingProbe);
 }
 
 async function verifyStored(checkpoint: Checkpoint, store: ObjectStore): Promise<string> {
@@ -125,17 +176,25 @@ async function verifyStored(checkpoint: Checkpoint, store: ObjectStore): Promise
       wrong.push(stored === "missing" ? `${file.path} is missing` : `${file.path} has another content`);
   }
   if (wrong.length === 0) return folder;
-  throw new UserError({
+  throw corrupt(checkpoint, wrong.join("; "));
+}
+
+function corrupt({ prefix, name, digest }: Checkpoint, found: string): UserError {
+  return new UserError({
     code: "checkpoint-corrupt",
-    path: checkpoint.prefix,
-    asked: `the checkpoint ${checkpoint.name} (${shortDigest(checkpoint.digest)}) was to be used`,
-    found: wrong.join("; "),
+    path: prefix,
+    asked: `the checkpoint ${name} (${shortDigest(digest)}) was to be used`,
+    found,
     allowed: "the files its record names, unchanged",
-    todo: `remove ${checkpoint.prefix} and its record from the object store and publish it again`,
+    todo: `remove ${prefix} and its record from the object store and publish it again`,
   });
 }
 
 async function readRecord(store: ObjectStore, key: string): Promise<Checkpoint> {
+  return parsed(store, key, Checkpoint);
+}
+
+async function parsed<T>(store: ObjectStore, key: string, schema: z.ZodType<T>): Promise<T> {
   const text = new TextDecoder().decode(await store.get(key));
   let value: unknown;
   try {
@@ -144,7 +203,7 @@ async function readRecord(store: ObjectStore, key: string): Promise<Checkpoint> 
     // Not JSON is not a record either; the schema says so below.
     value = text;
   }
-  const record = Checkpoint.safeParse(value);
+  const record = schema.safeParse(value);
   if (record.success) return record.data;
   throw fromZod(record.error, key, "checkpoint-record");
 }

@@ -7,12 +7,12 @@ import { join } from "node:path";
 import { z } from "zod";
 import { RenderingProbe } from "../../schemas/checkpoint.ts";
 import { UserError } from "../../schemas/error.ts";
+import { PROBE } from "./manifest.ts";
 import { readTensorNames } from "./safetensors.ts";
 
 const Config = z.object({ model_type: z.string(), architectures: z.array(z.string()).min(1) });
 const TokenizerConfig = z.object({ chat_template: z.union([z.string(), z.array(z.unknown())]).optional() });
 const WeightsIndex = z.object({ weight_map: z.record(z.string(), z.string()) });
-const PROBE = "rendering-probe.json";
 
 /** Checks configuration, weights, tokenizer, chat template and rendering probe; returns the probe. */
 export async function verifyModelFolder(folder: string): Promise<RenderingProbe> {

@@ -3,7 +3,12 @@ import { digestJson } from "../../schemas/digest.ts";
 import { type Issue, UserError } from "../../schemas/error.ts";
 import type { Plan } from "../../schemas/plan.ts";
 import { instanceOf } from "../../schemas/target.ts";
-import { endpointSpecOf, type ServeRequest } from "./cluster-endpoint-spec.ts";
+import {
+  type CheckpointRequest,
+  checkpointSpecOf,
+  endpointSpecOf,
+  type ServeRequest,
+} from "./cluster-endpoint-spec.ts";
 import { golden, kubernetes, p5en } from "./cluster-fixture.ts";
 
 const NOW = new Date("2026-01-01T00:00:00Z");
@@ -36,6 +41,7 @@ describe("a base model to serve", () => {
       ...{ checkpoint: plan.baseModel.digest, identity: { kind: "unmarked" }, model: "github-sft-rl-base" },
       ...{ modelPath: "/shared/models/Qwen--Qwen3.8-27B", facts: "Qwen/Qwen3.8-27B" },
       ...{ settings: plan.serving, layout, image: IMAGE, purpose: "uplift serve" },
+      ...{ source: { kind: "shared" }, maker: "stack" },
       expiresAt: "2026-01-01T08:00:00.000Z",
     });
     expect(endpointSpecOf(ask({ reference: "Qwen/Qwen3.8-27B" }), NOW)).toEqual(endpointSpecOf(ask(), NOW));
@@ -95,6 +101,71 @@ describe("a trained checkpoint to serve", () => {
         allowed: expect.stringMatching(/^base, .*rl-40, or a digest with all 64 digits$/),
       },
     ]);
+  });
+});
+
+describe("a model in a bucket", () => {
+  const from = "s3://uplift-checkpoints/shared/runs/run-1/checkpoints/rl-40/";
+
+  it("is fetched to its node, with room for more than the base model's bytes, and checked as any other", () => {
+    const asked = endpointSpecOf(ask({ reference: "rl-40", from }), NOW);
+    const prefix = "shared/runs/run-1/checkpoints/rl-40";
+    expect(asked).toMatchObject({
+      // 55.56 GB in bfloat16 are 51.75 GiB.
+      source: { kind: "objects", bucket: "uplift-checkpoints", prefix, gib: 69 },
+      ...{ modelPath: "/weights", identity: { kind: "name", checkpoint: "rl-40" }, model: "github-sft-rl-rl-40" },
+    });
+    const other = endpointSpecOf(ask({ reference: "rl-40", path: prefix.replace("shared/", "") }), NOW);
+    expect(other.name).not.toBe(asked.name);
+    expect(endpointSpecOf(ask({ from }), NOW)).toMatchObject({ identity: { kind: "unmarked" }, modelPath: "/weights" });
+  });
+
+  it("has to be named, and is not read from two places", () => {
+    for (const wrong of [
+      "runs/run-1",
+      "s3://",
+      "s3://bucket",
+      "s3://bucket/",
+      "s3://Bucket/x",
+      "s3://bucket//x",
+      "s3://bucket/$(X)",
+    ])
+      expect(issuesOf({ from: wrong })).toMatchObject([{ code: "weights-source-invalid", path: "--from" }]);
+    expect(issuesOf({ from, path: "models/x" })).toMatchObject([{ code: "option-invalid", path: "--path" }]);
+  });
+});
+
+describe("what the controller serves", () => {
+  const revision = "0123456789abcdef0123456789abcdef01234567";
+  const pinnedModel = { ...plan, baseModel: { ...plan.baseModel, revision } };
+  const digest = `sha256:1f2e3d4c5b6a${"0".repeat(52)}`;
+  const request = (fields: Partial<CheckpointRequest> = {}): CheckpointRequest => ({
+    ...{ name: "serving-aaaaaaaaaaaa", settings: plan.serving, purpose: "evaluate-rl-40 of run-1", hours: 8 },
+    checkpoint: { digest, name: "github-sft-rl step 40", stage: "rl", prefix: "runs/run-1/checkpoints/rl-40" },
+    ...{ plan: pinnedModel, ...fields },
+  });
+  const place = { target: kubernetes, pool: { instance: instanceOf(kubernetes) } };
+
+  it("is a run's checkpoint on the shared storage, by its digest; of a base model the plan's revision", () => {
+    expect(checkpointSpecOf(request(), place, NOW)).toEqual({
+      ...{ name: "serving-aaaaaaaaaaaa", checkpoint: digest, identity: { kind: "digest" } },
+      ...{ model: "github-sft-rl step 40", modelPath: "/shared/runs/run-1/checkpoints/rl-40" },
+      ...{ source: { kind: "shared" }, facts: "Qwen/Qwen3.8-27B", settings: plan.serving, image: IMAGE },
+      layout: plan.layouts.find(({ stage }) => stage === "serving")?.layout,
+      ...{ maker: "controller", purpose: "evaluate-rl-40 of run-1", expiresAt: "2026-01-01T08:00:00.000Z" },
+    });
+    const checkpoint = { ...request().checkpoint, stage: "base" as const, prefix: "models/Qwen--Qwen3.8-27B" };
+    expect(checkpointSpecOf(request({ checkpoint }), place, NOW)).toMatchObject({
+      ...{ identity: { kind: "revision", revision }, modelPath: "/shared/models/Qwen--Qwen3.8-27B" },
+    });
+    expect(checkpointSpecOf(request({ checkpoint, plan }), place, NOW).identity).toEqual({ kind: "unmarked" });
+  });
+
+  it("is no plan of another target, no image by tag", () => {
+    const unpinned = golden("github-sft-rl.aws-p5en");
+    expect(() => checkpointSpecOf(request({ plan: unpinned }), place, NOW)).toThrow(
+      /plan-of-other-target[\s\S]*image-not-pinned/,
+    );
   });
 });
 

@@ -1,30 +1,37 @@
 /**
- * Cluster endpoint spec: what a person asks to be served, by a plan, on a target → the spec its stack is made from, or every
- * mistake in the request. Pure: settings, layout and image are the plan's, so that what is served is what was reviewed.
+ * Cluster endpoint spec: what a person, or the controller, asks to be served, by a plan, on a target → the spec an endpoint is
+ * made from, or every mistake in the request. Pure: layout and image are the plan's, so that what is served is what was reviewed.
  */
 import { posix } from "node:path";
+import type { Checkpoint } from "../../schemas/checkpoint.ts";
 import { canonicalJson, type Digest, digestJson, shortDigest } from "../../schemas/digest.ts";
-import type { ClusterEndpointSpec, ModelIdentity } from "../../schemas/endpoint.ts";
+import type { ClusterEndpointSpec, ModelIdentity, ServingSettings, WeightsSource } from "../../schemas/endpoint.ts";
 import { type Issue, UserError } from "../../schemas/error.ts";
 import type { ServingLayout } from "../../schemas/layout.ts";
 import { modelFacts, modelFolder } from "../../schemas/model.ts";
 import type { Plan } from "../../schemas/plan.ts";
 import type { GpuPool } from "../../schemas/pool.ts";
 import { type ClusterTarget, instanceOf } from "../../schemas/target.ts";
-import { endpointName } from "../serving/index.ts";
+import { endpointName, WEIGHTS_PATH } from "../serving/index.ts";
 
-/** What is asked for. */
-export interface ServeRequest {
-  /** "base", the base model's name, a checkpoint of the plan ("rl-40"), or a digest. */
-  readonly reference: string;
+/** A plan, and the target and nodes it is to be served on. */
+interface Serving {
   readonly plan: Plan;
   /** As the plan was given, for messages. */
   readonly planFile: string;
   readonly target: ClusterTarget;
   /** The nodes that serve. */
   readonly pool: Pick<GpuPool, "instance">;
+}
+
+/** What a person asks for. */
+export interface ServeRequest extends Serving {
+  /** "base", the base model's name, a checkpoint of the plan ("rl-40"), or a digest. */
+  readonly reference: string;
   /** Folder on the shared storage, absolute or below its mount; by default where the model is by convention. */
   readonly path: string | undefined;
+  /** s3://BUCKET/PREFIX of the model's files, where they are not on the shared storage. */
+  readonly from?: string | undefined;
   readonly hours: number;
   readonly purpose: string;
 }
@@ -42,40 +49,118 @@ const FULL_DIGEST = /^(?:sha256:)?([0-9a-f]{64})$/;
 const PINNED_IMAGE = /@sha256:[0-9a-f]{64}$/;
 /** Also what "$(…)" in an argument of a pod would be read as. */
 const PLAIN_PATH = /^[A-Za-z0-9._@+=/-]+$/;
+const BUCKET_NAME = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+/** More than the base model's bytes: tokenizer and manifest, heads that were kept in float32. */
+const ROOM = { share: 1.25, gib: 4 } as const;
 
 /** The spec, from now on for so many hours; or a UserError with every mistake of the request. */
 export function endpointSpecOf(request: ServeRequest, now: Date): ClusterEndpointSpec {
   const { plan, hours, purpose } = request;
-  const layout = plan.layouts.flatMap(({ layout: one }) => (one.kind === "serving" ? [one] : []))[0];
+  const source = request.from === undefined ? ({ kind: "shared" } as const) : bucketOf(request.from, plan);
   const named = nameModel(request);
   const issues = [
-    ...otherTarget(request),
-    ...unpinned(plan, request.planFile),
-    ...(layout ? tooSmall(layout, request) : []),
-    ...("code" in named ? [named] : []),
+    ...mistakesOf(request),
+    ...(request.from !== undefined && request.path !== undefined ? [twoPlaces(request)] : []),
+    ...[source, named].flatMap((one) => ("code" in one ? [one] : [])),
   ];
-  if (issues.length > 0) throw new UserError(issues);
-  if (layout === undefined || plan.target.kind === "local" || "code" in named)
-    throw new TypeError(`the plan ${plan.name} is a cluster's and has no serving layout`);
+  if (issues.length > 0 || "code" in source || "code" in named) throw new UserError(issues);
   return {
     name: endpointName(named.checkpoint),
+    ...servedBy(plan),
     checkpoint: named.checkpoint,
     identity: named.identity,
     model: `${plan.name}-${named.suffix}`,
     modelPath: named.folder,
-    facts: modelFacts(plan.baseModel.name)?.name ?? null,
+    source,
     settings: plan.serving,
-    layout,
-    image: plan.target.images.vllm,
-    purpose,
-    expiresAt: new Date(now.getTime() + hours * 3_600_000).toISOString(),
+    ...{ maker: "stack", purpose, expiresAt: endIn(hours, now) },
+  };
+}
+
+/** What the controller asks for: a checkpoint on the shared storage, for something that it measures. */
+export interface CheckpointRequest {
+  readonly name: string;
+  readonly checkpoint: Pick<Checkpoint, "digest" | "name" | "stage" | "prefix">;
+  readonly settings: ServingSettings;
+  readonly purpose: string;
+  readonly hours: number;
+  readonly plan: Plan;
+}
+
+/** The spec of such an endpoint; or a UserError with every reason why this plan cannot be served on this target. */
+export function checkpointSpecOf(
+  request: CheckpointRequest,
+  { target, pool }: Pick<Serving, "target" | "pool">,
+  now: Date,
+): ClusterEndpointSpec {
+  const { name, checkpoint, settings, purpose, hours, plan } = request;
+  const { revision } = plan.baseModel;
+  const issues = mistakesOf({ plan, planFile: `the plan ${plan.name}`, target, pool });
+  if (issues.length > 0) throw new UserError(issues);
+  const base: ModelIdentity = revision === null ? { kind: "unmarked" } : { kind: "revision", revision };
+  return {
+    name,
+    ...servedBy(plan),
+    checkpoint: checkpoint.digest,
+    identity: checkpoint.stage === "base" ? base : { kind: "digest" },
+    model: checkpoint.name,
+    modelPath: posix.join(target.storage.mountPath, checkpoint.prefix),
+    source: { kind: "shared" },
+    settings,
+    ...{ maker: "controller", purpose, expiresAt: endIn(hours, now) },
+  };
+}
+
+const endIn = (hours: number, now: Date) => new Date(now.getTime() + hours * 3_600_000).toISOString();
+
+/** What a plan decides of every endpoint. */
+function servedBy(plan: Plan): Pick<ClusterEndpointSpec, "facts" | "layout" | "image"> {
+  const layout = layoutOf(plan);
+  if (layout === undefined || plan.target.kind === "local")
+    throw new TypeError(`the plan ${plan.name} is a cluster's and has no serving layout`);
+  return { facts: modelFacts(plan.baseModel.name)?.name ?? null, layout, image: plan.target.images.vllm };
+}
+
+const layoutOf = ({ layouts }: Plan) => layouts.flatMap(({ layout }) => (layout.kind === "serving" ? [layout] : []))[0];
+
+/** Why a plan cannot be served on a target. */
+function mistakesOf(request: Serving): Issue[] {
+  const layout = layoutOf(request.plan);
+  return [
+    ...otherTarget(request),
+    ...unpinned(request.plan, request.planFile),
+    ...(layout ? tooSmall(layout, request) : []),
+  ];
+}
+
+/** A place in a bucket. */
+function bucketOf(from: string, { baseModel }: Plan): (WeightsSource & { kind: "objects" }) | Issue {
+  const [, bucket = "", path = ""] = /^s3:\/\/([^/]+)\/(.*)$/.exec(from) ?? [];
+  const prefix = path.replace(/\/+$/, "");
+  const gib = Math.ceil((baseModel.bytes / 2 ** 30) * ROOM.share) + ROOM.gib;
+  if (BUCKET_NAME.test(bucket) && PLAIN_PATH.test(prefix) && !prefix.startsWith("/"))
+    return { kind: "objects", bucket, prefix, gib };
+  return {
+    ...{ code: "weights-source-invalid", path: "--from", asked: `the model in ${from}` },
+    found: "that names no folder of a bucket",
+    allowed: "s3://BUCKET/PREFIX, where PREFIX/uplift-manifest.json lists the model's files",
+    todo: "correct it",
+  };
+}
+
+function twoPlaces({ path, from }: ServeRequest): Issue {
+  return {
+    ...{ code: "option-invalid", path: "--path", asked: `the model in ${path}, and from ${from}` },
+    found: "a model is read from one place",
+    allowed: "--path, for the shared storage, or --from, for a bucket",
+    todo: "leave one of them out",
   };
 }
 
 /** Which model is meant, and where it lies. */
-function nameModel({ reference, plan, planFile, target, path }: ServeRequest): Named | Issue {
+function nameModel({ reference, plan, planFile, target, path, from }: ServeRequest): Named | Issue {
   const mount = target.storage.mountPath;
-  const given = path === undefined ? undefined : folderOf(path, mount);
+  const given = from !== undefined ? WEIGHTS_PATH : path === undefined ? undefined : folderOf(path, mount);
   if (typeof given === "object") return given;
   const { baseModel } = plan;
   if (["base", baseModel.name, baseModel.digest].includes(reference)) {
@@ -115,12 +200,12 @@ function nameModel({ reference, plan, planFile, target, path }: ServeRequest): N
         asked: `${job.id} of the plan ${plan.name} is to be served`,
       },
       found: "every run of the plan has one",
-      allowed: "the folder in the run's own folder",
+      allowed: "the folder in the run's own folder, or --from s3://BUCKET/PREFIX",
       todo: `uplift serve ${reference} --plan ${planFile} --path runs/RUN/checkpoints/${job.id}`,
     };
   return {
     // Its content is not here: the plan, its name and its place stand for it.
-    checkpoint: digestJson({ plan: plan.digest, checkpoint: job.id, path: given }),
+    checkpoint: digestJson({ plan: plan.digest, checkpoint: job.id, path: from ?? given }),
     identity: { kind: "name", checkpoint: job.id },
     suffix: job.id,
     folder: given,
@@ -141,11 +226,15 @@ function folderOf(path: string, mount: string): string | Issue {
   };
 }
 
-/** A layout is of one kind of node and one mount; other fields of a target may change under a plan. */
-function otherTarget({ plan, planFile, target }: ServeRequest): Issue[] {
+/** Whether a plan is for this target. A layout is of one kind of node and one mount; other fields of a target may change under a plan. */
+export function isPlanOf(target: ClusterTarget, plan: Plan): boolean {
   const of = (one: ClusterTarget) =>
     canonicalJson({ kind: one.kind, name: one.name, instance: instanceOf(one), mount: one.storage.mountPath });
-  if (plan.target.kind !== "local" && of(plan.target) === of(target)) return [];
+  return plan.target.kind !== "local" && of(plan.target) === of(target);
+}
+
+function otherTarget({ plan, planFile, target }: Serving): Issue[] {
+  if (isPlanOf(target, plan)) return [];
   return [
     {
       ...{ code: "plan-of-other-target", path: planFile, asked: `a model on ${target.name}` },
@@ -169,7 +258,7 @@ function unpinned(plan: Plan, planFile: string): Issue[] {
 }
 
 /** The plan counts with the training nodes' GPUs; a target may serve on others. */
-function tooSmall(layout: ServingLayout, { plan, target, pool: { instance } }: ServeRequest): Issue[] {
+function tooSmall(layout: ServingLayout, { plan, target, pool: { instance } }: Serving): Issue[] {
   const { gpuMemoryMib } = instanceOf(target);
   if (instance.gpus >= layout.gpusPerNode && instance.gpuMemoryMib >= gpuMemoryMib) return [];
   const of = (gpus: number, mib: number) => `${gpus} GPUs of ${Math.floor(mib / 1024)} GiB`;

@@ -21,13 +21,15 @@ export function kubectlAccess(target: ClusterTarget, outputs: ClusterStackOutput
   return { context: target.name, setUp };
 }
 
-/** What was made, and a call to try: the key goes from the cluster into a variable, and through a pipe into curl. */
-export function servedText({ spec, url, apiKey, state, reused }: ServedEndpoint, access: KubectlAccess): string {
+/** What was made, when it ends, and a call to try: the key goes from the cluster into a variable, and through a pipe into curl. */
+export function servedText(served: ServedEndpoint, access: KubectlAccess, now: Date): string {
+  const { spec, url, apiKey, state, reused } = served;
   const kubectl = `kubectl --context ${access.context} --namespace ${apiKey.namespace}`;
   const held = `${spec.layout.gpusPerNode} GPUs of one node`;
   return [
-    `${spec.name} ${state === "ready" ? "is ready" : "starts"}: it holds ${held} until ${spec.expiresAt}${reused ? " (it was there already)" : ""}`,
+    `${spec.name} ${state === "ready" ? "is ready" : "starts"}: it holds ${held}${reused ? " (it was there already)" : ""}`,
     ...(state === "starting" ? ["  uplift endpoints shows when it is ready, or why not"] : []),
+    `  its end         ${endText(served, now)}`,
     `  in the cluster  ${url}  model "${spec.model}"`,
     `  API key         Secret ${apiKey.namespace}/${apiKey.name}, key ${apiKey.key}`,
     "From this machine:",
@@ -41,14 +43,43 @@ export function servedText({ spec, url, apiKey, state, reused }: ServedEndpoint,
   ].join("\n");
 }
 
-/** One line an endpoint, its reasons below it. */
-export function endpointsText(all: readonly ListedEndpoint[]): string {
+/** When it ends, and what became of the end it had. */
+function endText({ spec, ends: { asked, before } }: ServedEndpoint, now: Date): string {
+  const end = `${minute(spec.expiresAt)}, in ${timeText(spec.expiresAt, now)}`;
+  if (before === null) return end;
+  if (Date.parse(before) < Date.parse(spec.expiresAt)) return `${end}; before it was ${minute(before)}`;
+  return `${end}, as before: serve makes no end earlier (asked for was ${minute(asked)}); uplift endpoints rm ${spec.name} ends it now`;
+}
+
+/** One line an endpoint, its reasons below it; columns as wide as they need. */
+export function endpointsText(all: readonly ListedEndpoint[], now: Date): string {
   if (all.length === 0) return "No endpoints. Make one: uplift serve CHECKPOINT --plan FILE --target TARGET";
+  const rows = all.map(({ name, model, state, gpusHeld, expiresAt }) => [
+    ...[name, model ?? "model unknown", state, `${gpusHeld} GPUs`],
+    expiresAt === null ? "end unknown" : leftText(expiresAt, now),
+  ]);
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
   return all
-    .flatMap(({ name, listed, state, reasons, url, purpose, expiresAt, gpusHeld }) => [
-      `${name}  ${state.padEnd(8)} ${gpusHeld} GPUs  ${url}  ${purpose ?? "purpose unknown"}  until ${expiresAt?.slice(0, 16) ?? "unknown"}`,
-      ...(listed ? [] : ["    unlisted: the cluster has it, and no stack of this machine's state"]),
+    .flatMap(({ maker, reasons, url, purpose }, index) => [
+      `${rows[index]?.map((text, column) => text.padEnd(widths[column] ?? 0)).join("  ")}  ${purpose ?? "purpose unknown"}${maker === "controller" ? " (the controller's)" : ""}`,
+      `    ${url}`,
+      ...(maker === "unknown" ? ["    unlisted: the cluster has it, and no stack of this machine's state"] : []),
       ...reasons.map((reason) => `    ${reason}`),
     ])
     .join("\n");
 }
+
+function leftText(expiresAt: string, now: Date): string {
+  return Date.parse(expiresAt) > now.getTime() ? `${timeText(expiresAt, now)} left` : "time over";
+}
+
+/** "2 d 3 h", "7 h 12 min", "4 min": whole minutes, rounded up. */
+function timeText(until: string, now: Date): string {
+  const minutes = Math.ceil((Date.parse(until) - now.getTime()) / 60_000);
+  const [days, hours] = [Math.floor(minutes / 1440), Math.floor((minutes % 1440) / 60)];
+  if (days > 0) return `${days} d ${hours} h`;
+  return hours > 0 ? `${hours} h ${minutes % 60} min` : `${minutes} min`;
+}
+
+/** "2026-01-01 08:00 UTC" */
+const minute = (time: string) => `${time.slice(0, 16).replace("T", " ")} UTC`;

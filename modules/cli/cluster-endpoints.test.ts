@@ -16,7 +16,7 @@ const spec: ClusterEndpointSpec = {
   ...{ name: NAME, checkpoint: `sha256:1f2e3d4c5b6a${"0".repeat(52)}`, identity: { kind: "digest" } },
   ...{ model: "github-sft-rl-1f2e3d4c5b6a", modelPath: "/shared/checkpoints/1f2e3d4c5b6a", facts: null },
   ...{ settings: plan.serving, layout, image: `vllm@sha256:${"a".repeat(64)}`, purpose: "uplift serve" },
-  expiresAt: "2026-01-01T08:00:00.000Z",
+  ...{ source: { kind: "shared" }, maker: "stack", expiresAt: "2026-01-01T08:00:00.000Z" },
 };
 
 let clock: Date;
@@ -30,7 +30,7 @@ let start: Pick<ObservedEndpoint, "state" | "reasons">;
 let endpoints: ClusterEndpoints;
 
 const observedOf = (of: ClusterEndpointSpec, fields: Partial<ObservedEndpoint> = {}): ObservedEndpoint => ({
-  ...{ name: of.name, spec: of, expiresAt: of.expiresAt, purpose: of.purpose },
+  ...{ name: of.name, spec: of, expiresAt: of.expiresAt, purpose: of.purpose, maker: of.maker },
   ...{ state: "ready", reasons: [], gpusHeld: 8, ...fields },
 });
 
@@ -80,6 +80,7 @@ describe("serving on a cluster", () => {
   it("makes a stack, and says where the endpoint and its key are", async () => {
     expect(await endpoints.serve(spec, { wait: true })).toEqual({
       ...{ spec, url: URL, state: "ready", reused: false },
+      ends: { asked: spec.expiresAt, before: null },
       apiKey: { namespace: "uplift-serving", name: NAME, key: "api-key" },
     });
     expect(ups).toEqual([{ spec, wait: true }]);
@@ -91,7 +92,7 @@ describe("serving on a cluster", () => {
     const longer = { ...spec, purpose: "evaluation", expiresAt: "2026-01-01T10:00:00.000Z" };
     expect(await endpoints.serve(longer, { wait: true })).toMatchObject({
       spec: { expiresAt: "2026-01-01T10:00:00.000Z", purpose: "uplift serve" },
-      reused: true,
+      ...{ reused: true, ends: { asked: longer.expiresAt, before: spec.expiresAt } },
     });
     const shorter = { ...spec, expiresAt: "2026-01-01T01:00:00.000Z" };
     expect((await endpoints.serve(shorter, { wait: true })).spec.expiresAt).toBe("2026-01-01T10:00:00.000Z");
@@ -139,14 +140,14 @@ describe("the endpoints of a cluster", () => {
     cluster.set(OTHER, observedOf({ ...spec, name: OTHER }, { spec: null, purpose: null, gpusHeld: 4 }));
     stacks.set("serving-bbbbbbbbbbbb", { ...spec, name: "serving-bbbbbbbbbbbb" });
     expect(
-      (await endpoints.list()).map(({ name, listed, state, reasons, gpusHeld }) => ({
-        ...{ name, listed, state, reasons, gpusHeld },
+      (await endpoints.list()).map(({ name, maker, state, reasons, gpusHeld }) => ({
+        ...{ name, maker, state, reasons, gpusHeld },
       })),
     ).toEqual([
-      { name: NAME, listed: true, state: "ready", reasons: [], gpusHeld: 8 },
-      { name: OTHER, listed: false, state: "ready", reasons: [], gpusHeld: 4 },
+      { name: NAME, maker: "stack", state: "ready", reasons: [], gpusHeld: 8 },
+      { name: OTHER, maker: "unknown", state: "ready", reasons: [], gpusHeld: 4 },
       {
-        ...{ name: "serving-bbbbbbbbbbbb", listed: true, state: "failed", gpusHeld: 0 },
+        ...{ name: "serving-bbbbbbbbbbbb", maker: "stack", state: "failed", gpusHeld: 0 },
         reasons: ["its Deployment is not in the cluster"],
       },
     ]);
@@ -163,6 +164,17 @@ describe("the endpoints of a cluster", () => {
     expect(await issueOf(endpoints.remove(NAME))).toMatchObject({
       ...{ code: "endpoint-unknown", allowed: "there are no endpoints" },
     });
+  });
+
+  it("of the controller's are ended without a stack, and not made a second time by serve", async () => {
+    cluster.set(NAME, observedOf({ ...spec, maker: "controller", purpose: "evaluate-rl-40 of run-1" }));
+    expect((await issueOf(endpoints.serve(spec, { wait: true })))?.found).toBe(
+      "the cluster has one (ready) that is the controller's, which ends it by itself",
+    );
+    expect(await endpoints.list()).toMatchObject([{ name: NAME, maker: "controller" }]);
+    clock = new Date("2026-01-01T08:00:00Z");
+    expect(await endpoints.prune()).toEqual([NAME]);
+    expect(removed).toEqual([NAME]);
   });
 
   it("are pruned when their time is over, unlisted ones and half-made stacks too, and only then", async () => {
@@ -183,8 +195,9 @@ describe("what commands print", () => {
   it("tells how to use an endpoint from this machine, with the key in no command line", async () => {
     const served = await endpoints.serve(spec, { wait: true });
     const kubectl = "kubectl --context gpu-cluster --namespace uplift-serving";
-    expect(servedText(served, kubectlAccess(kubernetes, null)).split("\n")).toEqual([
-      `${NAME} is ready: it holds 8 GPUs of one node until 2026-01-01T08:00:00.000Z`,
+    expect(servedText(served, kubectlAccess(kubernetes, null), clock).split("\n")).toEqual([
+      `${NAME} is ready: it holds 8 GPUs of one node`,
+      "  its end         2026-01-01 08:00 UTC, in 8 h 0 min",
       `  in the cluster  ${URL}  model "github-sft-rl-1f2e3d4c5b6a"`,
       `  API key         Secret uplift-serving/${NAME}, key api-key`,
       "From this machine:",
@@ -198,24 +211,52 @@ describe("what commands print", () => {
 
   it("begins with the kubeconfig on AWS, and says what starts", async () => {
     const served = await endpoints.serve(spec, { wait: false });
-    const lines = servedText({ ...served, reused: true }, kubectlAccess(p5en, null)).split("\n");
-    expect(lines[0]).toBe(
-      `${NAME} starts: it holds 8 GPUs of one node until 2026-01-01T08:00:00.000Z (it was there already)`,
-    );
+    const lines = servedText({ ...served, reused: true }, kubectlAccess(p5en, null), clock).split("\n");
+    expect(lines[0]).toBe(`${NAME} starts: it holds 8 GPUs of one node (it was there already)`);
     expect(lines[1]).toBe("  uplift endpoints shows when it is ready, or why not");
-    expect(lines[5]).toBe("aws eks update-kubeconfig --region us-east-1 --name aws-p5en --alias aws-p5en");
-    expect(lines[6]).toContain("kubectl --context aws-p5en ");
+    expect(lines[6]).toBe("aws eks update-kubeconfig --region us-east-1 --name aws-p5en --alias aws-p5en");
+    expect(lines[7]).toContain("kubectl --context aws-p5en ");
   });
 
-  it("lists what there is, why it is not ready, and what nobody here made", async () => {
-    expect(endpointsText([])).toContain("No endpoints.");
+  it("tells what --hours did to the end of one that was there", async () => {
+    const until = async (expiresAt: string) => {
+      const served = await endpoints.serve({ ...spec, expiresAt }, { wait: true });
+      return servedText(served, kubectlAccess(kubernetes, null), clock).split("\n")[1];
+    };
+    expect(await until("2026-01-01T08:00:00.000Z")).toBe("  its end         2026-01-01 08:00 UTC, in 8 h 0 min");
+    clock = new Date("2026-01-01T04:00:00Z");
+    expect(await until("2026-01-02T06:30:00.000Z")).toBe(
+      "  its end         2026-01-02 06:30 UTC, in 1 d 2 h; before it was 2026-01-01 08:00 UTC",
+    );
+    expect(await until("2026-01-01T05:00:00.000Z")).toBe(
+      `  its end         2026-01-02 06:30 UTC, in 1 d 2 h, as before: serve makes no end earlier (asked for was 2026-01-01 05:00 UTC); uplift endpoints rm ${NAME} ends it now`,
+    );
+  });
+
+  it("lists which model is served, how long yet, on how many GPUs and for what, why it is not ready, and whose it is", async () => {
+    expect(endpointsText([], clock)).toContain("No endpoints.");
     stacks.set(NAME, spec);
-    cluster.set(OTHER, observedOf({ ...spec, name: OTHER }, { purpose: null, expiresAt: null }));
-    expect(endpointsText(await endpoints.list()).split("\n")).toEqual([
-      `${NAME}  failed   0 GPUs  ${URL}  uplift serve  until 2026-01-01T08:00`,
+    const unknown = { spec: null, purpose: null, expiresAt: null };
+    cluster.set(OTHER, observedOf({ ...spec, name: OTHER }, unknown));
+    const measured = {
+      ...spec,
+      name: "serving-bbbbbbbbbbbb",
+      model: "github-sft-rl step 40",
+      maker: "controller",
+    } as const;
+    cluster.set(measured.name, observedOf({ ...measured, purpose: "evaluate-rl-40 of run-1" }));
+    clock = new Date("2026-01-01T00:47:30Z");
+    expect(endpointsText(await endpoints.list(), clock).split("\n")).toEqual([
+      `${NAME}  github-sft-rl-1f2e3d4c5b6a  failed  0 GPUs  7 h 13 min left  uplift serve`,
+      `    ${URL}`,
       "    its Deployment is not in the cluster",
-      `${OTHER}  ready    8 GPUs  ${URL.replace(NAME, OTHER)}  purpose unknown  until unknown`,
+      `${OTHER}  model unknown               ready   8 GPUs  end unknown      purpose unknown`,
+      `    ${URL.replace(NAME, OTHER)}`,
       "    unlisted: the cluster has it, and no stack of this machine's state",
+      "serving-bbbbbbbbbbbb  github-sft-rl step 40       ready   8 GPUs  7 h 13 min left  evaluate-rl-40 of run-1 (the controller's)",
+      `    ${URL.replace(NAME, "serving-bbbbbbbbbbbb")}`,
     ]);
+    clock = new Date("2026-01-01T08:00:00Z");
+    expect(endpointsText(await endpoints.list(), clock)).toContain("0 GPUs  time over");
   });
 });

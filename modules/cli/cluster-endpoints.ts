@@ -18,14 +18,14 @@ export interface ClusterEndpointEngine {
 /** The cluster itself: modules/serving's cluster-state.ts. */
 export interface ClusterEndpointView {
   observe(now: Date): Promise<ObservedEndpoint[]>;
-  /** Removes what no stack knows. */
+  /** Removes what has no stack. */
   remove(name: string): Promise<void>;
 }
 
 /** An endpoint as commands show it. */
 export interface ListedEndpoint extends Pick<ClusterEndpoint, "name" | "url" | "apiKey" | "state"> {
-  /** False where the cluster has it and no stack of this state does: another machine's, or what a lost state left. */
-  readonly listed: boolean;
+  /** Who ends it: a stack of this state, or the controller; unknown where another machine's state, or a lost one, had its stack. */
+  readonly maker: "stack" | "controller" | "unknown";
   readonly reasons: string[];
   /** Null where nothing readable says. */
   readonly model: string | null;
@@ -43,6 +43,8 @@ export interface ServedEndpoint {
   readonly state: "starting" | "ready";
   /** It was there, and lives on; false for a new one. */
   readonly reused: boolean;
+  /** Its end as asked for now, and as it was before; null for a new one. It ends at `spec.expiresAt`, the later of both. */
+  readonly ends: { readonly asked: string; readonly before: string | null };
 }
 
 /** Makes, lists and ends the endpoints of one cluster. */
@@ -74,10 +76,11 @@ export class ClusterEndpoints {
     } catch (error) {
       throw (await this.#notReady(spec)) ?? error;
     }
+    const reused = known !== undefined && there !== undefined && there.state !== "expired";
     return {
-      ...{ spec, url: clusterEndpointUrl(spec.name), apiKey: apiKeyOf(spec.name) },
+      ...{ spec, url: clusterEndpointUrl(spec.name), apiKey: apiKeyOf(spec.name), reused },
       state: wait ? "ready" : "starting",
-      reused: known !== undefined && there !== undefined && there.state !== "expired",
+      ends: { asked: asked.expiresAt, before: reused ? known.expiresAt : null },
     };
   }
 
@@ -86,9 +89,10 @@ export class ClusterEndpoints {
     const [specs, observed] = await Promise.all([this.#engine.endpointSpecs(), this.#view.observe(this.#now())]);
     const known = specs.map((spec) => this.#listed(spec, observed));
     const others = observed.filter(({ name }) => !specs.some((spec) => spec.name === name));
-    return [...known, ...others.map((one) => entry(one.name, one.spec, one, false))].sort((a, b) =>
-      a.name < b.name ? -1 : 1,
+    const unlisted = others.map((one) =>
+      entry(one.name, one.spec, one, one.maker === "controller" ? "controller" : "unknown"),
     );
+    return [...known, ...unlisted].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   /** Ends an endpoint, whoever made it. UserError `endpoint-unknown` where there is none. */
@@ -113,18 +117,18 @@ export class ClusterEndpoints {
     return expired.map(({ name }) => name);
   }
 
-  async #end({ name, listed }: ListedEndpoint): Promise<void> {
-    if (listed) await this.#engine.endpointDestroy(name);
+  async #end({ name, maker }: ListedEndpoint): Promise<void> {
+    if (maker === "stack") await this.#engine.endpointDestroy(name);
     else await this.#view.remove(name);
   }
 
   #listed(spec: ClusterEndpointSpec, observed: readonly ObservedEndpoint[]): ListedEndpoint {
     const there = observed.find(({ name }) => name === spec.name);
-    if (there) return entry(spec.name, spec, there, true);
+    if (there) return entry(spec.name, spec, there, "stack");
     const isOver = Date.parse(spec.expiresAt) <= this.#now().getTime();
     const reasons = ["its Deployment is not in the cluster"];
     const gone = { ...spec, state: isOver ? ("expired" as const) : ("failed" as const), reasons, gpusHeld: 0 };
-    return entry(spec.name, spec, gone, true);
+    return entry(spec.name, spec, gone, "stack");
   }
 
   /** Why it did not become ready, as the cluster sees it; null where it says nothing about that. */
@@ -146,18 +150,18 @@ function entry(
   name: string,
   spec: ClusterEndpointSpec | null,
   there: Pick<ObservedEndpoint, "state" | "reasons" | "gpusHeld" | "expiresAt" | "purpose">,
-  listed: boolean,
+  maker: ListedEndpoint["maker"],
 ): ListedEndpoint {
   const { state, reasons, gpusHeld, expiresAt, purpose } = there;
   return {
-    ...{ name, listed, state, reasons, gpusHeld, expiresAt, purpose, model: spec?.model ?? null },
+    ...{ name, maker, state, reasons, gpusHeld, expiresAt, purpose, model: spec?.model ?? null },
     ...{ url: clusterEndpointUrl(name), apiKey: apiKeyOf(name) },
   };
 }
 
 /** Fields in which an endpoint that is there is another one; why it is there and how long says nothing of what it answers. */
-function differences(known: ClusterEndpointSpec, asked: ClusterEndpointSpec): string[] {
-  const fields = ["model", "modelPath", "identity", "settings", "layout", "image"] as const;
+export function differences(known: ClusterEndpointSpec, asked: ClusterEndpointSpec): string[] {
+  const fields = ["model", "modelPath", "source", "identity", "settings", "layout", "image"] as const;
   return fields.flatMap((field) =>
     canonicalJson(known[field]) === canonicalJson(asked[field])
       ? []
@@ -165,7 +169,8 @@ function differences(known: ClusterEndpointSpec, asked: ClusterEndpointSpec): st
   );
 }
 
-const later = (one: ClusterEndpointSpec, other: ClusterEndpointSpec) =>
+/** The later of two ends. */
+export const later = (one: ClusterEndpointSpec, other: ClusterEndpointSpec) =>
   Date.parse(one.expiresAt) > Date.parse(other.expiresAt) ? one.expiresAt : other.expiresAt;
 
 function otherSettings(name: string, differs: readonly string[]): UserError {
@@ -178,10 +183,14 @@ function otherSettings(name: string, differs: readonly string[]): UserError {
 }
 
 /** Made a second time by another state it would get another key, while its server still asks for the first. */
-function unlisted({ name, state }: ObservedEndpoint): UserError {
+function unlisted({ name, state, maker }: ObservedEndpoint): UserError {
+  const whose =
+    maker === "controller"
+      ? "is the controller's, which ends it by itself"
+      : "no stack here knows: another machine made it, or this machine's state was lost";
   return new UserError({
     ...{ code: "endpoint-unlisted", path: name, asked: "an endpoint of this checkpoint" },
-    found: `the cluster has one (${state}) that no stack here knows: another machine made it, or this machine's state was lost`,
+    found: `the cluster has one (${state}) that ${whose}`,
     allowed: "one endpoint a checkpoint",
     todo: `use it (its key is in the Secret ${apiKeyOf(name).namespace}/${name}), or end it: uplift endpoints rm ${name}`,
   });

@@ -51,6 +51,11 @@ export async function openClusterEngine(
   });
 }
 
+/** Variables that are not set, and whose values the platform has. */
+export async function keptVariables(engine: ClusterEngine): Promise<ReadonlySet<string>> {
+  return new Set((await engine.unsetSecrets()).flatMap(({ variable, kept }) => (kept ? [variable] : [])));
+}
+
 /** Plans as files or recipes; none for those that the platform was made for before. */
 export async function plansFor(engine: ClusterEngine, files: readonly string[]): Promise<Plan[]> {
   const { target } = engine;

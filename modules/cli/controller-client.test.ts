@@ -52,6 +52,20 @@ describe("the controller's client", () => {
     const url = await serve(200, "line\n", { "x-next-offset": "5" });
     expect(await new ControllerClient(url).log("r", "s", 0)).toEqual({ text: "line\n", next: 5 });
   });
+
+  it("says where the token is when the controller wants another, and never what was sent", async () => {
+    const url = await serve(401, JSON.stringify({ error: { code: "login-required", message: "" } }));
+    const error = await new ControllerClient(url, 0, "not-the-token").runs().catch((caught: unknown) => caught);
+    expect(error).toMatchObject({ code: "controller-token", issues: [{ path: url }] });
+    expect(String(error)).toContain("secret web-token");
+    expect(String(error)).not.toContain("not-the-token");
+    await expect(new ControllerClient(url, 0).hasObject("snapshots/x")).rejects.toThrow("none was sent");
+  });
+
+  it("takes a redirect for the login page it is, and does not follow it", async () => {
+    const url = await serve(302, "", { location: "/elsewhere" });
+    await expect(new ControllerClient(url, 0, "t").runs()).rejects.toThrow("a login page answers there (302)");
+  });
 });
 
 async function serveAgain(status: number, body: string): Promise<string> {

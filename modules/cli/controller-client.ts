@@ -1,6 +1,6 @@
 /**
  * Controller client: the controller's HTTP API as typed functions. Waits a little for a controller that is being
- * restarted; parses every answer.
+ * restarted; parses every answer. A controller with a login is told its token; no message holds it.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
@@ -31,10 +31,12 @@ const PATIENCE = 30_000;
 export class ControllerClient {
   readonly url: string;
   readonly #patience: number;
+  readonly #token: string | null;
 
-  constructor(url: string, patience = PATIENCE) {
+  constructor(url: string, patience = PATIENCE, token: string | null = null) {
     this.url = url;
     this.#patience = patience;
+    this.#token = token;
   }
 
   submit(body: { id: string; plan: Plan; snapshot: Snapshot; again: boolean }): Promise<Run> {
@@ -72,18 +74,55 @@ export class ControllerClient {
     return { text: await response.text(), next: Number(response.headers.get("x-next-offset")) };
   }
 
+  /** The object of a key that is open over HTTP (objects-app.ts). */
+  async getObject(key: string): Promise<Uint8Array> {
+    return new Uint8Array(await (await this.#request(`/api/objects/${key}`)).arrayBuffer());
+  }
+
+  async hasObject(key: string): Promise<boolean> {
+    const response = await this.#send(`/api/objects/${key}`, { method: "HEAD" });
+    if (response.ok || response.status === 404) return response.ok;
+    throw new Error(`the controller answered ${response.status} when asked for ${key}`);
+  }
+
+  async putObject(key: string, bytes: Uint8Array<ArrayBuffer> | string): Promise<void> {
+    await this.#request(`/api/objects/${key}`, { method: "PUT", body: bytes });
+  }
+
   async #json<T>(path: string, schema: z.ZodType<T>, init: RequestInit = {}): Promise<T> {
     const headers: Record<string, string> = init.body ? { "content-type": "application/json" } : {};
     return schema.parse(await (await this.#request(path, { ...init, headers })).json());
   }
 
   async #request(path: string, init: RequestInit = {}): Promise<Response> {
-    const response = await this.#patiently(() => fetch(new URL(path, this.url), init));
+    const response = await this.#send(path, init);
     if (response.ok) return response;
     const text = await response.text();
     const body = ErrorBody.safeParse(parseJson(text));
     if (body.success) throw new RemoteError(body.data.error.code, body.data.error.message);
     throw new Error(`the controller answered ${response.status} to ${path}: ${text.slice(0, 500)}`);
+  }
+
+  async #send(path: string, init: RequestInit): Promise<Response> {
+    const headers = new Headers(init.headers);
+    if (this.#token !== null) headers.set("authorization", `Bearer ${this.#token}`);
+    const url = new URL(path, this.url);
+    const response = await this.#patiently(() => fetch(url, { ...init, headers, redirect: "manual" }));
+    // A login in front of the controller sends strangers to its page.
+    if (response.status === 401 || (response.status >= 300 && response.status < 400)) throw this.#refused(response);
+    return response;
+  }
+
+  #refused({ status }: Response): UserError {
+    return new UserError({
+      ...{ code: "controller-token", path: this.url, asked: "the controller is asked over HTTP" },
+      found:
+        status !== 401
+          ? `a login page answers there (${status})`
+          : `it wants a token, and ${this.#token === null ? "none was sent" : "the one sent is not its own"}`,
+      allowed: "the token in the Secret web-token of the namespace uplift",
+      todo: "set UPLIFT_CONTROLLER_TOKEN to it: kubectl -n uplift get secret web-token -o jsonpath='{.data.token}' | base64 -d",
+    });
   }
 
   async #patiently(ask: () => Promise<Response>): Promise<Response> {

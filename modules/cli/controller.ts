@@ -2,23 +2,20 @@
  * Controller: one long-lived process: API, dashboard and the reconcile loop. Its whole state is in the database and
  * the home's folders; kill it at any moment and the next one goes on.
  */
-import { access, mkdir, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { execa } from "execa";
 import { Hono } from "hono";
 import { pino } from "pino";
-import { digestBytes } from "../../schemas/digest.ts";
-import type { ObjectStore } from "../../schemas/object-store.ts";
-import type { Run } from "../../schemas/run.ts";
-import { findCheckpoint, listCheckpoints } from "../checkpoints/index.ts";
+import { listCheckpoints } from "../checkpoints/index.ts";
 import { sameSiteOnly } from "../dashboard/index.ts";
 import { apiNotFound, leaderboardApp } from "../leaderboard/index.ts";
-import { Layout, ProcessScheduler, Reconciler, RunStore, runsApp, type StepExecutors } from "../runs/index.ts";
+import { Layout, Reconciler, RunStore, runsApp, type StepExecutors } from "../runs/index.ts";
+import { serverCodeDigest } from "../serving/index.ts";
 import { createDirectoryStore, migrate, openDatabase } from "../stores/index.ts";
 import { dashboard } from "./dashboard.ts";
 import { EndpointHost } from "./endpoint-host.ts";
-import { answers, every, listen, stopAsked, TABLES } from "./long-lived.ts";
+import { every, listen, stopAsked, TABLES } from "./long-lived.ts";
 import { PROJECT_DIR } from "./project.ts";
+import { runTools } from "./run-tools.ts";
 import { openEngine } from "./session.ts";
 import { checkpoint } from "./steps/checkpoint.ts";
 import { collect } from "./steps/collect.ts";
@@ -55,18 +52,11 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const runs = new RunStore(database.db);
   const engine = await openEngine(options.home);
   const endpoints = new EndpointHost({ engine, store, python: options.python, home: options.home, now });
+  const { environmentsUrl, python, threads } = options;
   const tools: StepTools = {
-    layout,
-    store,
-    scheduler: new ProcessScheduler((key) => layout.job(key)),
-    python: options.python,
-    environmentsUrl: options.environmentsUrl,
-    threads: options.threads,
-    now,
-    codeOf: (run) => unpackCode(run, store, layout),
-    checkpoint: (digest) => findCheckpoint(store, digest),
-    runsNamed: (idOrRecipe) => runs.named(idOrRecipe),
-    environmentOutage: () => outageOf(options.environmentsUrl),
+    ...runTools({ layout, store, runs, environmentsUrl, remedy: "uplift up brings it back", now }),
+    ...{ python, threads },
+    serverCode: ({ serving }) => serverCodeDigest(serving.server, PROJECT_DIR),
   };
   const executors: StepExecutors = {
     collect: collect(tools),
@@ -106,28 +96,4 @@ export async function runController(options: ControllerOptions): Promise<void> {
   await database.close();
   // Evaluations under way would keep the process alive; the next controller goes on with them.
   process.exit(0);
-}
-
-/** A run's code as it was submitted, with the project's installed packages; jobs run this and not the working tree. */
-async function unpackCode(run: Run, store: ObjectStore, layout: Layout): Promise<string> {
-  const folder = layout.code(run.snapshot.digest);
-  const unfinished = `${folder}.${process.pid}`;
-  const unpacked = await access(join(folder, "package.json")).then(
-    () => true,
-    () => false,
-  );
-  if (unpacked) return folder;
-  const tarball = await store.get(run.snapshot.key);
-  if (digestBytes(tarball) !== run.snapshot.digest) throw new Error(`snapshot ${run.snapshot.key} is damaged`);
-  await rm(unfinished, { recursive: true, force: true });
-  await mkdir(unfinished, { recursive: true });
-  await execa("tar", ["-x", "-C", unfinished], { input: Buffer.from(tarball) });
-  await symlink(join(PROJECT_DIR, "node_modules"), join(unfinished, "node_modules"));
-  await rename(unfinished, folder);
-  return folder;
-}
-
-/** A service that does not answer within seconds is down; steps that need it wait for the next `uplift up`. */
-async function outageOf(url: string): Promise<string | null> {
-  return (await answers(url, 5)) ? null : `the environment service does not answer at ${url}; uplift up brings it back`;
 }

@@ -8,7 +8,7 @@ import { digestJson } from "../../schemas/digest.ts";
 import type { Endpoint, EndpointSpec } from "../../schemas/endpoint.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Engine } from "../../stacks/engine.ts";
-import { EndpointHost, type EndpointRequest } from "./endpoint-host.ts";
+import { EndpointHost } from "./endpoint-host.ts";
 
 let home: string;
 let clock: number;
@@ -61,7 +61,8 @@ const checkpoint: Checkpoint = {
   ...{ base: digestJson("c"), files: [], prefix: "checkpoints/x/model", createdAt: "2026-01-01T00:00:00Z" },
 };
 const settings = { server: "light", contextTokens: 1024, dtype: "float32", toolCallParser: "hermes" } as const;
-const request = (fields: Partial<EndpointRequest> = {}): EndpointRequest => ({
+type Request = Parameters<EndpointHost["open"]>[0];
+const request = (fields: Partial<Request> = {}): Request => ({
   ...{ name: "serving-0123456789ab", checkpoint, settings, purpose: "uplift serve", hours: 2 },
   ...fields,
 });

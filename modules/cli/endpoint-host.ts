@@ -7,6 +7,7 @@ import { canonicalJson } from "../../schemas/digest.ts";
 import { type Endpoint, EndpointSpec, type ServingSettings } from "../../schemas/endpoint.ts";
 import { UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
+import type { Plan } from "../../schemas/plan.ts";
 import type { Engine } from "../../stacks/engine.ts";
 import { folderOf } from "../checkpoints/index.ts";
 import { freePort } from "../cluster/index.ts";
@@ -28,7 +29,14 @@ export interface EndpointRequest {
   readonly settings: ServingSettings;
   readonly purpose: string;
   readonly hours: number;
+  /** What a cluster takes layout, image and model facts from. */
+  readonly plan: Plan;
+  /** Ends the wait for it: a cancelled run's endpoint is not waited for. */
+  readonly signal?: AbortSignal;
 }
+
+/** What one machine needs to know of it: there it comes within a minute, or not at all. */
+type LocalRequest = Omit<EndpointRequest, "plan" | "signal">;
 
 /** Makes, finds and ends endpoints of one home. */
 export class EndpointHost {
@@ -42,7 +50,7 @@ export class EndpointHost {
    * Returns when the endpoint answers. One of this name with the same settings and enough time left is used
    * (`reused`), and repaired if it died; with other settings it is a UserError `endpoint-settings-differ`.
    */
-  async open(request: EndpointRequest): Promise<Endpoint & { apiKey: string; reused: boolean }> {
+  async open(request: LocalRequest): Promise<Endpoint & { apiKey: string; reused: boolean }> {
     const { engine, python, home, now } = this.#parts;
     const { name, settings } = request;
     const known = (await engine.listEndpoints()).find((endpoint) => endpoint.name === name);
@@ -58,7 +66,7 @@ export class EndpointHost {
     return { ...outputs, state: "ready", apiKey, reused: fresh && known?.state === "ready" };
   }
 
-  async #newSpec(request: EndpointRequest, apiKeyPath: string): Promise<EndpointSpec> {
+  async #newSpec(request: LocalRequest, apiKeyPath: string): Promise<EndpointSpec> {
     const { name, checkpoint, settings, purpose, hours } = request;
     return {
       name,

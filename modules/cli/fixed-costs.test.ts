@@ -53,8 +53,9 @@ describe("what an AWS platform costs without its GPU nodes", () => {
       ...{ pools: poolsOf(target, []), before: null, price: () => null, fixed: fixedCosts(target) },
     });
     expect(text).toMatch(
-      /The rest: about \$1,792 a month at us-east-1's list prices of 2026-01-19, not us-west-2's \(EKS \$73, /,
+      /The rest: about \$1,792 a month at us-east-1's list prices \(nodes of 2026-01-19, the others read 2026-11-30\), not us-west-2's \(EKS \$73, /,
     );
+    expect(text).toContain("FSx for Lustre $1,008 estimated, RDS MariaDB $49.75)");
     expect(text).toContain("Not in that: price unknown for 1 sandbox node × c9z.4xlarge, RDS Postgres db.x9.large");
   });
 });

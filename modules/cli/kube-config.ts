@@ -20,7 +20,8 @@ export function kubeConfigOf(target: ClusterTarget, outputs: ClusterStackOutputs
   } catch {
     // An empty or broken file: it has no context, which is said below.
   }
-  const contexts = config.getContexts().map(({ name }) => name);
+  // Where there is no kubeconfig the client makes one up, with this context.
+  const contexts = config.getContexts().flatMap(({ name }) => (name === "loaded-context" ? [] : [name]));
   if (!contexts.includes(target.kubeContext))
     throw new UserError({
       ...{ code: "kube-context-missing", path: `${target.name}: kubeContext` },

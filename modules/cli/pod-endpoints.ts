@@ -1,16 +1,23 @@
 /**
- * Pod endpoints: a Kubernetes API → the endpoints the controller lists and ends. The controller has no stacks: it removes an
- * expired endpoint's objects by their label, and whoever made it finds it gone and forgets its stack (`uplift endpoints prune`).
+ * Pod endpoints: a Kubernetes API → the endpoints the controller lists and ends, its own and others'. The controller has no
+ * stacks: it removes an expired endpoint's objects by their label, and whoever made it by a stack finds it gone and forgets that
+ * (`uplift endpoints prune`).
  */
 import { KubeConfig } from "@kubernetes/client-node";
 import { clusterEndpointUrl, observeEndpoints, removeEndpointObjects } from "../serving/index.ts";
 import type { ControllerEndpoints } from "./cluster-controller.ts";
 
 /** The API of a kubeconfig file's current context, or, without one, of the cluster this pod runs in. */
-export function podEndpoints(kubeconfig: string | undefined, now: () => Date): ControllerEndpoints {
+export function podKubeConfig(kubeconfig: string | undefined): KubeConfig {
   const config = new KubeConfig();
   if (kubeconfig === undefined) config.loadFromCluster();
   else config.loadFromFile(kubeconfig);
+  return config;
+}
+
+/** The endpoints of that API. */
+export function podEndpoints(kubeconfig: string | undefined, now: () => Date): ControllerEndpoints {
+  const config = podKubeConfig(kubeconfig);
   return {
     async list() {
       return (await observeEndpoints(config, now())).map(({ name, spec, state, expiresAt, purpose }) => ({

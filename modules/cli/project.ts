@@ -44,17 +44,15 @@ async function targetNames(): Promise<string[]> {
   return files.map((file) => file.replace(/\.ts$/, "")).sort();
 }
 
-/** The same, where a command needs a platform that runs are submitted to: only a local one takes them. */
+/** The same, for commands that are about one machine: UserError `target-not-local`. */
 export async function loadLocalTarget(nameOrPath: string): Promise<LocalTarget> {
   const target = await loadTarget(nameOrPath);
   if (target.kind === "local") return target;
   throw new UserError({
-    code: "target-not-local",
-    path: nameOrPath,
-    asked: `a platform on the ${target.kind} target ${target.name}`,
-    found: "Uplift stands clusters up and serves on them; it does not yet submit runs to their Slurm",
-    allowed: "plan, diff, preflight, up, preview, destroy, serve and endpoints for any target; runs on a local one",
-    todo: `uplift plan RECIPE --target ${target.name} --out FOLDER writes every file of the run, its sbatch scripts too`,
+    ...{ code: "target-not-local", path: nameOrPath, asked: "something that one machine does by itself" },
+    found: `${target.name} is a target of kind ${target.kind}`,
+    allowed: "a target of kind local",
+    todo: "leave --target out; on a cluster: uplift up RECIPE, then uplift train RECIPE",
   });
 }
 

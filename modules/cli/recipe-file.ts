@@ -93,7 +93,7 @@ export async function importDefault(path: string, shown: string, missing: Missin
       asked: "the file is imported as a TypeScript module",
       found: `${error instanceof Error ? error.message.split("\n").slice(0, 3).join(" ") : String(error)}${lineOf(error, path)}`,
       allowed: "a module that imports without an error",
-      todo: "correct it (npx tsc --noEmit may say more); outside this project give it the ending .mts",
+      todo: "correct it; npx tsc --noEmit may say more",
     });
   }
 }

@@ -36,7 +36,7 @@ export async function openEngine(home: string, progress?: (event: StackProgress)
   return Engine.open({ root: PROJECT_DIR, home, cache: CACHE_DIR, path: process.env.PATH ?? "", progress });
 }
 
-/** Opens a target by name or path. */
+/** Opens the target of one machine, by name or path. Controllers of all targets: remote-session.ts. */
 export async function openSession(targetName: string, progress?: (event: StackProgress) => void): Promise<Session> {
   const target = await loadLocalTarget(targetName);
   const home = homeOf(target);

@@ -26,6 +26,8 @@ interface Schema {
   readonly exclusiveMinimum?: number;
   readonly minimum?: number;
   readonly format?: string;
+  /** What text of the pattern is, in words (schemas/text.ts). */
+  readonly patternErrorMessage?: string;
 }
 
 type Validate = ReturnType<Ajv2020["compile"]>;
@@ -46,6 +48,7 @@ function schemaOf(noun: Written): Compiled {
   const ajv = new Ajv2020({ allErrors: true, verbose: true, discriminator: true, strict: true, strictRequired: false });
   // Dates and addresses are Zod's to check, when the rest is right.
   // Their patterns are in the schema too.
+  ajv.addKeyword("patternErrorMessage");
   for (const format of ["date-time", "uri", "starts_with", "email", "cidrv4"]) ajv.addFormat(format, true);
   const made = { validate: ajv.compile(schema), schema };
   compiled.set(noun, made);
@@ -221,10 +224,25 @@ function describeError({ keyword, params }: ErrorObject, schema: Schema): string
     case "minItems":
       return `at least ${params.limit} of them`;
     case "pattern":
-      if (schema.format === "date-time") return "a date and time such as 2026-12-01T11:30:00Z";
-      return `text of the form ${params.pattern}`;
+      return schema.patternErrorMessage ?? ofFormat(schema.format, String(params.pattern));
     default:
       return describeSchema(schema);
+  }
+}
+
+/** What text of one of Zod's own formats is. */
+function ofFormat(format: string | undefined, pattern: string): string {
+  switch (format) {
+    case "date-time":
+      return "a date and time such as 2026-12-01T11:30:00Z";
+    case "email":
+      return "an e-mail address";
+    case "cidrv4":
+      return "a range of IPv4 addresses such as 10.0.0.0/16";
+    case "starts_with":
+      return `text that begins with ${pattern.replace(/^\^|\.\*$/g, "").replaceAll("\\", "")}`;
+    default:
+      return "text of another form: its page in docs/ says which";
   }
 }
 

@@ -11,6 +11,8 @@ export interface FixedCost {
   readonly what: string;
   /** Null where no table has its price. */
   readonly dollarsPerMonth: number | null;
+  /** No public source has its price: it is a guess from the neighbours'. Default false. */
+  readonly estimated?: boolean;
   /** Where and when prices were read, e.g. "us-east-1's list prices of 2026-01-19". */
   readonly basis?: string;
 }
@@ -28,11 +30,7 @@ export function renderPlatform({ pools, before, price, fixed }: PlatformReview):
   const gpu = [pools.training, ...(pools.serving ? [pools.serving] : [])];
   const lines = [
     ...gpu.flatMap((pool) => gpuLines(pool, price(pool))),
-    ...(pools.serving
-      ? []
-      : [
-          "serving     on training nodes that no Slurm worker holds: keep more nodes than workers, or set platform.nodes.serving",
-        ]),
+    ...(pools.serving ? [] : sharedServingLines(pools.training)),
     ...[pools.sandboxes, pools.platform].flatMap(cpuLines),
     "",
     ...moneyLines(gpu, price, fixed),
@@ -49,6 +47,17 @@ function gpuLines(pool: GpuPool, price: ReturnType<PoolPrice>): string[] {
     `${pool.kind.padEnd(12)}${count(pool.nodes, "node")} of at most ${pool.maxNodes}: ${pool.instance.name}, ${cost}`,
     ...pool.neededBy.map(useLine),
     ...waits,
+  ];
+}
+
+/** Model servers that share the training nodes: a Slurm worker holds its node's GPUs also while no job runs. */
+function sharedServingLines({ nodes, maxNodes }: GpuPool): string[] {
+  const shared = "serving     on training nodes that no Slurm worker holds: platform.nodes.serving is not set";
+  if (nodes < maxNodes) return [shared];
+  return [
+    shared,
+    `${indent}warning: workers take all ${maxNodes} nodes of the target, so model servers wait without end. Have more nodes`,
+    `${indent}than maxNodes with these labels, or give some nodes labels of their own (platform.nodes.serving)`,
   ];
 }
 
@@ -85,8 +94,8 @@ const useLine = ({ plan, what, nodes }: PoolUse) =>
 function moneyLines(gpu: readonly GpuPool[], price: PoolPrice, fixed: readonly FixedCost[]): string[] {
   const hourly = gpu.reduce((sum, pool) => sum + pool.nodes * (price(pool)?.dollarsPerNodeHour ?? 0), 0);
   const monthly = fixed.reduce((sum, { dollarsPerMonth }) => sum + (dollarsPerMonth ?? 0), 0);
-  const known = fixed.flatMap(({ what, dollarsPerMonth }) =>
-    dollarsPerMonth === null ? [] : [`${what} ${dollars(dollarsPerMonth)}`],
+  const known = fixed.flatMap(({ what, dollarsPerMonth, estimated }) =>
+    dollarsPerMonth === null ? [] : [`${what} ${dollars(dollarsPerMonth)}${estimated ? " estimated" : ""}`],
   );
   const unknown = fixed.flatMap(({ what, dollarsPerMonth }) => (dollarsPerMonth === null ? [what] : []));
   const bases = [...new Set(fixed.flatMap(({ basis }) => basis ?? []))];

@@ -46,6 +46,22 @@ describe("the pools of a platform", () => {
     expect(poolsOf(cluster(kubernetesTarget), [golden("github-sft-rl.kubernetes")]).serving).toBeNull();
   });
 
+  it("warn where Slurm's workers take every node and model servers share them", () => {
+    const plans = [golden("github-sft-rl.kubernetes")];
+    const text = (changes: object) =>
+      renderPlatform({
+        ...{ pools: poolsOf(cluster({ ...kubernetesTarget, ...changes }), plans), before: null },
+        ...{ price: () => null, fixed: [] },
+      });
+    expect(text({ maxNodes: 8 })).not.toContain("warning");
+    expect(text({ maxNodes: 4 })).toContain(
+      "            warning: workers take all 4 nodes of the target, so model servers wait without end.",
+    );
+    const { platform } = kubernetesTarget as { platform: { nodes: object } };
+    const own = { ...platform, nodes: { ...platform.nodes, serving: { "uplift.dev/pool": "serving" } } };
+    expect(text({ maxNodes: 4, platform: own })).not.toContain("warning");
+  });
+
   it("are nothing without the platform's field", () => {
     const { platform: _platform, ...bare } = aws;
     expect(() => platformOf(bare as ClusterTarget)).toThrow(UserError);

@@ -16,6 +16,7 @@ import kubernetes from "../../stacks/targets/kubernetes.ts";
 import { endpointManifests } from "./cluster-endpoint.ts";
 import { expirySchedule } from "./cluster-expiry.ts";
 import { readyDeadlineSeconds, type Surroundings } from "./cluster-server.ts";
+import { weightsManifests } from "./cluster-weights.ts";
 import { vllmFlags } from "./vllm-flags.ts";
 
 const golden = (name: string) =>
@@ -24,7 +25,7 @@ const payload = (name: string) => readFileSync(join(import.meta.dirname, "payloa
 const DIGEST = "sha256:1f2e3d4c5b6a0000000000000000000000000000000000000000000000000000";
 const IMAGE = `docker.io/vllm/vllm-openai@sha256:${"a".repeat(64)}`;
 
-const own = Target.parse(kubernetes) as PlatformTarget;
+const own = Target.parse(kubernetes) as PlatformTarget & { kind: "kubernetes" };
 const aws = Target.parse(p5en) as PlatformTarget;
 /** Without nodes of its own, serving shares those of training. */
 const ofOwn: Surroundings = { target: own, pool: { kind: "training", instance: instanceOf(own) } };
@@ -38,6 +39,7 @@ function specOf(plan: Plan, fields: Partial<ClusterEndpointSpec> = {}): ClusterE
     name: `serving-${shortDigest(DIGEST)}`,
     ...{ checkpoint: DIGEST, identity: { kind: "unmarked" }, model: `${plan.name}-base` },
     modelPath: modelFolder(plan.target.storage.mountPath, plan.baseModel.name, null),
+    ...{ source: { kind: "shared" }, maker: "stack" },
     ...{ facts: plan.baseModel.name, settings: plan.serving, layout, image: IMAGE },
     ...{ purpose: "uplift serve", expiresAt: "2026-01-01T08:00:30.000Z", ...fields },
   };
@@ -77,6 +79,7 @@ describe("an endpoint of a 128k plan on a cluster of one's own", () => {
           "uplift.dev/expires-at": "2026-01-01T08:00:30.000Z",
           "uplift.dev/checkpoint": DIGEST,
           "uplift.dev/purpose": "uplift serve",
+          "uplift.dev/maker": "stack",
           "uplift.dev/spec": expect.stringContaining('"model":"github-sft-rl-base"'),
         },
       },
@@ -226,6 +229,81 @@ describe("an endpoint of a 256k plan on AWS", () => {
     expect(container.resources?.requests).toEqual({ cpu: "95725m", memory: "968666Mi", "nvidia.com/gpu": "8" });
     expect(container.volumeMounts?.[0]).toEqual({ name: "shared", mountPath: "/fsx", readOnly: true });
     expect(JSON.stringify(pod)).not.toContain("vpc.amazonaws.com/efa");
+  });
+});
+
+describe("an endpoint whose weights lie in a bucket", () => {
+  const source = { kind: "objects", bucket: "b", prefix: "shared/runs/run-1/checkpoints/rl-40", gib: 69 } as const;
+  const fields = { source, modelPath: "/weights", identity: { kind: "name", checkpoint: "rl-40" } } as const;
+  const spec = specOf(golden("github-sft-rl.kubernetes"), fields);
+  const ofCloud = specOf(golden("github-sft-rl.aws-p5en"), fields);
+  const args = [
+    ...["--bucket", "b", "--prefix", source.prefix, "--region", "us-east-1", "--folder", "/weights"],
+    ...["--most-gib", "69"],
+  ];
+
+  it("fetches them to its node's disk before they are looked at, and has no shared storage", () => {
+    const { pod, container } = podOf(spec, ofOwn);
+    const [fetch, look, ...others] = pod.initContainers ?? [];
+    expect(others).toEqual([]);
+    expect(fetch).toMatchObject({
+      ...{ name: "fetch-weights", image: own.platform.images.platform },
+      command: ["node", "--import", "tsx", "modules/serving/fetch-weights/main.ts"],
+      args: [...args, "--endpoint", "https://s3.example.org"],
+      env: [
+        { name: "AWS_ACCESS_KEY_ID", valueFrom: { secretKeyRef: { name: "objects", key: "access-key-id" } } },
+        { name: "AWS_SECRET_ACCESS_KEY", valueFrom: { secretKeyRef: { name: "objects", key: "secret-access-key" } } },
+      ],
+      resources: { requests: { "ephemeral-storage": "69Gi" } },
+      volumeMounts: [
+        { name: "weights", mountPath: "/weights" },
+        { name: "tmp", mountPath: "/tmp" },
+      ],
+    });
+    expect(look).toMatchObject({ args: ["--folder", "/weights", "--checkpoint", "rl-40"] });
+    for (const one of [look, container])
+      expect(one?.volumeMounts?.[0]).toEqual({ name: "weights", mountPath: "/weights", readOnly: true });
+    expect(container.args?.[0]).toBe("/weights");
+    expect(pod.volumes?.[0]).toEqual({ name: "weights", emptyDir: { sizeLimit: "69Gi" } });
+    expect(pod.volumes?.map(({ name }) => name)).not.toContain("shared");
+    expect(pod.serviceAccountName).toBeUndefined();
+  });
+
+  it("has on AWS the identity of the account that the platform makes for it, and no key", () => {
+    const { pod } = podOf(ofCloud, ofAws);
+    expect(pod.initContainers?.[0]).toMatchObject({ args, env: [] });
+    const [account, ...others] = weightsManifests(aws);
+    expect(account).toMatchObject({
+      kind: "ServiceAccount",
+      metadata: { name: "weights", namespace: "uplift-serving" },
+    });
+    expect(others).toEqual([]);
+    expect(weightsManifests(own)).toEqual([]);
+    expect(pod).toMatchObject({ serviceAccountName: "weights", automountServiceAccountToken: false });
+  });
+
+  it("reaches names, the bucket's port and what gives it its identity, and nothing else", () => {
+    const egress = (one: ClusterEndpointSpec, around: Surroundings) =>
+      of<NetworkPolicy>(endpointManifests(one, around), "NetworkPolicy").spec?.egress;
+    const dns = {
+      ports: [
+        { protocol: "UDP", port: 53 },
+        { protocol: "TCP", port: 53 },
+      ],
+    };
+    expect(egress(spec, ofOwn)).toEqual([dns, { ports: [{ protocol: "TCP", port: 443 }] }]);
+    expect(egress(ofCloud, ofAws)).toEqual([
+      ...[dns, { ports: [{ protocol: "TCP", port: 443 }] }],
+      { to: [{ ipBlock: { cidr: "169.254.170.23/32" } }], ports: [{ protocol: "TCP", port: 80 }] },
+    ]);
+    const { storage } = own.platform;
+    const of9000 = { ...storage, objects: { ...storage.objects, endpoint: "http://minio.example.org:9000" } };
+    const inside = { ...own, platform: { ...own.platform, storage: of9000 } };
+    expect(egress(spec, { ...ofOwn, target: inside })?.[1]).toEqual({ ports: [{ protocol: "TCP", port: 9000 }] });
+  });
+
+  it("has as long as a slow fetch takes", () => {
+    expect(readyDeadlineSeconds(spec) - readyDeadlineSeconds({ ...spec, source: { kind: "shared" } })).toBe(371);
   });
 });
 

@@ -1,15 +1,17 @@
 /**
  * Cluster endpoint: an endpoint's spec → its Kubernetes objects in the namespace uplift-serving: the server (cluster-server.ts),
  * what lets clients and nobody else reach it, and what ends it (cluster-expiry.ts). Pure. The Secret with its API key is
- * the stack's: no value of it is here.
+ * made by whoever applies them: no value of it is here.
  */
 import type { Service } from "kubernetes-types/core/v1.js";
 import type { NetworkPolicy, NetworkPolicyPeer } from "kubernetes-types/networking/v1.js";
 import type { ClusterEndpointSpec } from "../../schemas/endpoint.ts";
 import { type Manifest, NAMESPACES, PROMETHEUS_PEER } from "../../schemas/manifest.ts";
+import type { PlatformTarget } from "../../schemas/target.ts";
 import { expiryManifests } from "./cluster-expiry.ts";
 import { serverLabels } from "./cluster-names.ts";
 import { type Surroundings, serverDeployment } from "./cluster-server.ts";
+import { weightsEgress } from "./cluster-weights.ts";
 import { SERVING_PORT } from "./vllm-flags.ts";
 
 /** Everything of one endpoint but its Secret. The same spec gives the same objects. */
@@ -21,7 +23,7 @@ export function endpointManifests(spec: ClusterEndpointSpec, around: Surrounding
   return [
     serverDeployment(spec, around),
     service(spec.name),
-    networkPolicy(spec.name, prometheus),
+    networkPolicy(spec, around.target),
     ...(prometheus ? [serviceMonitor(spec.name)] : []),
     ...expiryManifests(spec, around.target),
   ];
@@ -45,10 +47,11 @@ function service(name: string): Service & Manifest {
 
 /**
  * In: evaluation, environments and the controller (uplift), jobs (slurm), metrics. Beside /v1, which asks for the key, vLLM
- * answers /tokenize and /metrics without one, so nobody else gets as far. Out: nothing; weights lie on a volume, and a pod
- * always reaches itself. A port-forward comes from the node and needs no rule.
+ * answers /tokenize and /metrics without one, so nobody else gets as far. Out: nothing where weights lie on a volume (a pod
+ * always reaches itself), else what they are fetched from. A port-forward comes from the node and needs no rule.
  */
-function networkPolicy(name: string, prometheus: boolean): NetworkPolicy & Manifest {
+function networkPolicy({ name, source }: ClusterEndpointSpec, target: PlatformTarget): NetworkPolicy & Manifest {
+  const { prometheus } = target.platform;
   const of = (namespace: string): NetworkPolicyPeer => ({
     namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
   });
@@ -61,7 +64,7 @@ function networkPolicy(name: string, prometheus: boolean): NetworkPolicy & Manif
       podSelector: { matchLabels: selectorOf(name) },
       policyTypes: ["Ingress", "Egress"],
       ingress: [{ from: clients, ports: [{ protocol: "TCP", port: SERVING_PORT }] }],
-      egress: [],
+      egress: source.kind === "objects" ? weightsEgress(target) : [],
     },
   };
 }

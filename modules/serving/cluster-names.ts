@@ -18,6 +18,7 @@ export const ANNOTATIONS = {
   expiresAt: "uplift.dev/expires-at",
   checkpoint: "uplift.dev/checkpoint",
   purpose: "uplift.dev/purpose",
+  maker: "uplift.dev/maker",
   /** The whole ClusterEndpointSpec as JSON, so that an endpoint can be listed without the state that made it. */
   spec: "uplift.dev/spec",
 } as const;

@@ -1,20 +1,22 @@
 /**
- * Cluster server: an endpoint's spec → the Deployment of its one pod: first a look at the model's folder, then `vllm serve`.
+ * Cluster server: an endpoint's spec → the Deployment of its one pod: weights that lie in a bucket are fetched
+ * (cluster-weights.ts), then comes a look at the model's folder, then `vllm serve`.
  * Pure, but for the text of payload/check_model.py. Not run on a GPU here (unproven): the flags, and vLLM on a read-only
  * root as the user its image ships.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Deployment } from "kubernetes-types/apps/v1.js";
-import type { Container, HTTPGetAction } from "kubernetes-types/core/v1.js";
+import type { Container, HTTPGetAction, VolumeMount } from "kubernetes-types/core/v1.js";
 import { canonicalJson } from "../../schemas/digest.ts";
 import type { ClusterEndpointSpec, ModelIdentity } from "../../schemas/endpoint.ts";
-import { type Manifest, NAMESPACES, NO_RIGHTS, SHARED_CLAIM } from "../../schemas/manifest.ts";
+import { type Manifest, NAMESPACES, NO_RIGHTS } from "../../schemas/manifest.ts";
 import { modelFacts } from "../../schemas/model.ts";
 import { placement } from "../../schemas/placement.ts";
 import type { GpuPool } from "../../schemas/pool.ts";
 import type { PlatformTarget } from "../../schemas/target.ts";
 import { ANNOTATIONS, apiKeyOf, oneServerANode, serverLabels } from "./cluster-names.ts";
+import { fetchSeconds, weightsOf } from "./cluster-weights.ts";
 import { probeBudget, SERVING_PORT, vllmFlags } from "./vllm-flags.ts";
 
 /** What an endpoint is put into: a target, and the pool whose nodes serve. */
@@ -45,15 +47,15 @@ const USER = { runAsUser: 2000, runAsGroup: 0 } as const;
 const HOME = "/home/vllm";
 
 /** Longest wait for an endpoint to become ready, seconds; a Deployment that needs longer has failed. */
-export function readyDeadlineSeconds({ layout }: ClusterEndpointSpec): number {
+export function readyDeadlineSeconds({ layout, source }: ClusterEndpointSpec): number {
   const { periodSeconds, failureThreshold } = probeBudget(layout).startup;
-  return periodSeconds * failureThreshold + BEFORE_START_SECONDS;
+  return periodSeconds * failureThreshold + BEFORE_START_SECONDS + fetchSeconds(source);
 }
 
 /** The Deployment. Its pod says nothing of purpose and end: an endpoint that lives longer is not restarted. */
 export function serverDeployment(spec: ClusterEndpointSpec, { target, pool }: Surroundings): Deployment & Manifest {
   const labels = serverLabels(spec.name);
-  const { mountPath } = target.storage;
+  const weights = weightsOf(spec, target);
   return {
     apiVersion: "apps/v1",
     kind: "Deployment",
@@ -65,6 +67,7 @@ export function serverDeployment(spec: ClusterEndpointSpec, { target, pool }: Su
         [ANNOTATIONS.expiresAt]: spec.expiresAt,
         [ANNOTATIONS.checkpoint]: spec.checkpoint,
         [ANNOTATIONS.purpose]: spec.purpose,
+        [ANNOTATIONS.maker]: spec.maker,
         [ANNOTATIONS.spec]: canonicalJson(spec),
       },
     },
@@ -80,16 +83,17 @@ export function serverDeployment(spec: ClusterEndpointSpec, { target, pool }: Su
         spec: {
           ...placement(target, pool.kind),
           affinity: oneServerANode(),
+          ...weights.account,
           automountServiceAccountToken: false,
           // Variables of the namespace's Services could be read as vLLM's own (VLLM_PORT).
           enableServiceLinks: false,
           // No fsGroup: it would change the group of every file of the shared storage, where the volume lets it.
           securityContext: { runAsNonRoot: true, ...USER, seccompProfile: { type: "RuntimeDefault" } },
           terminationGracePeriodSeconds: GRACE_SECONDS,
-          initContainers: [checkContainer(spec, mountPath)],
-          containers: [serverContainer(spec, mountPath, pool)],
+          initContainers: [...weights.fetch, checkContainer(spec, weights.mount)],
+          containers: [serverContainer(spec, weights.mount, pool)],
           volumes: [
-            { name: "shared", persistentVolumeClaim: { claimName: SHARED_CLAIM, readOnly: true } },
+            weights.volume,
             { name: "shm", emptyDir: { medium: "Memory", sizeLimit: SHARED_MEMORY } },
             { name: "home", emptyDir: { sizeLimit: HOME_SIZE } },
             { name: "tmp", emptyDir: { sizeLimit: TMP_SIZE } },
@@ -101,7 +105,7 @@ export function serverDeployment(spec: ClusterEndpointSpec, { target, pool }: Su
 }
 
 /** Ends with one clear sentence where the folder does not hold the model meant; Kubernetes shows it as the reason. */
-function checkContainer(spec: ClusterEndpointSpec, mountPath: string): Container {
+function checkContainer(spec: ClusterEndpointSpec, weights: VolumeMount): Container {
   return {
     name: "check-model",
     // The server's image, which this node needs anyway and which has Python.
@@ -111,7 +115,7 @@ function checkContainer(spec: ClusterEndpointSpec, mountPath: string): Container
     resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { cpu: "1", memory: "512Mi" } },
     securityContext: NO_RIGHTS,
     terminationMessagePolicy: "FallbackToLogsOnError",
-    volumeMounts: [{ name: "shared", mountPath, readOnly: true }],
+    volumeMounts: [weights],
   };
 }
 
@@ -128,7 +132,11 @@ function identityArgs({ identity, checkpoint }: { identity: ModelIdentity; check
   }
 }
 
-function serverContainer(spec: ClusterEndpointSpec, mountPath: string, { instance }: Surroundings["pool"]): Container {
+function serverContainer(
+  spec: ClusterEndpointSpec,
+  weights: VolumeMount,
+  { instance }: Surroundings["pool"],
+): Container {
   const { settings, layout } = spec;
   const probes = probeBudget(layout);
   const httpGet: HTTPGetAction = { path: "/health", port: "http" };
@@ -168,7 +176,7 @@ function serverContainer(spec: ClusterEndpointSpec, mountPath: string, { instanc
     securityContext: NO_RIGHTS,
     terminationMessagePolicy: "FallbackToLogsOnError",
     volumeMounts: [
-      { name: "shared", mountPath, readOnly: true },
+      weights,
       { name: "shm", mountPath: "/dev/shm" },
       { name: "home", mountPath: HOME },
       { name: "tmp", mountPath: "/tmp" },

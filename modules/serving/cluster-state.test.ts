@@ -26,7 +26,7 @@ const spec: ClusterEndpointSpec = {
       concurrentSequences: 4,
     },
   },
-  expiresAt: "2026-01-01T08:00:00.000Z",
+  ...{ source: { kind: "shared" }, maker: "stack", expiresAt: "2026-01-01T08:00:00.000Z" },
 };
 
 type Objects = Record<string, unknown>[];
@@ -111,7 +111,7 @@ describe("an endpoint as the cluster has it", () => {
     deployments = [deployment({ replicas: 1, availableReplicas: 1 })];
     pods = [pod({ phase: "Running" })];
     expect(await observe()).toEqual({
-      ...{ name: NAME, spec, expiresAt: spec.expiresAt, purpose: "uplift serve" },
+      ...{ name: NAME, spec, expiresAt: spec.expiresAt, purpose: "uplift serve", maker: "stack" },
       ...{ state: "ready", reasons: [], gpusHeld: 8 },
     });
     expect(asked.sort()).toEqual([
@@ -229,6 +229,59 @@ describe("an endpoint as the cluster has it", () => {
     });
   });
 
+  it("does not fail for a fetch of weights that breaks off and goes on, only for one that cannot run", async () => {
+    deployments = [deployment(NOT_READY)];
+    const fetching = (state: object, lastState = {}) => [
+      pod({
+        phase: "Pending",
+        initContainerStatuses: [{ name: "fetch-weights", restartCount: 1, ready: false, state, lastState }],
+      }),
+    ];
+    const ended = (exitCode: number, message: string) => ({ terminated: { exitCode, message } });
+    const outage = ended(1, "12.00 of 51.74 GiB (23 %)\nuplift: connect ECONNREFUSED\n");
+    const goesOn = {
+      state: "starting",
+      reasons: [
+        "fetch-weights starts again; before it ended with status 1: 12.00 of 51.74 GiB (23 %) | uplift: connect ECONNREFUSED",
+      ],
+    };
+    pods = fetching(outage);
+    expect(await observe()).toMatchObject(goesOn);
+    pods = fetching({ waiting: { reason: "CrashLoopBackOff", message: "back-off 10s" } }, outage);
+    expect(await observe()).toMatchObject(goesOn);
+    pods = fetching({ running: { startedAt: "2026-01-01T03:59:00Z" } }, outage);
+    expect(await observe()).toMatchObject(goesOn);
+    pods = fetching(ended(78, "uplift: s3://b/p/config.json is missing\n"));
+    expect(await observe()).toMatchObject({
+      state: "failed",
+      reasons: ["fetch-weights ended with status 78: uplift: s3://b/p/config.json is missing"],
+    });
+  });
+
+  it("does not fail for a pod of one of the same name that was ended a moment ago", async () => {
+    const crashed = [{ name: "vllm", restartCount: 0, state: { terminated: { exitCode: 1 } } }];
+    const made = (at: string) => ({ name: "p", labels: { "uplift.dev/endpoint": NAME }, creationTimestamp: at });
+    const { metadata, ...rest } = deployment(NOT_READY);
+    deployments = [{ ...rest, metadata: { ...metadata, creationTimestamp: "2026-01-01T03:59:00Z" } }];
+    pods = [
+      pod({ phase: "Running", containerStatuses: crashed }, { metadata: made("2026-01-01T03:00:00Z") }),
+      pod({ phase: "Pending" }, { metadata: made("2026-01-01T03:59:00Z") }),
+    ];
+    expect(await observe()).toMatchObject({ state: "starting", gpusHeld: 16 });
+    pods = [pod({ phase: "Running", containerStatuses: crashed }, { metadata: made("2026-01-01T03:59:00Z") })];
+    expect(await observe()).toMatchObject({ state: "failed" });
+  });
+
+  it("says who ends it", async () => {
+    const maker = async (annotations: object) => {
+      deployments = [deployment(NOT_READY, { annotations })];
+      return (await observe())?.maker;
+    };
+    expect(await maker({ "uplift.dev/maker": "controller" })).toBe("controller");
+    // Made by a version that wrote no maker: it had stacks only.
+    expect(await maker({})).toBe("stack");
+  });
+
   it("is expired at its end, and says while it still holds GPUs", async () => {
     deployments = [deployment({ availableReplicas: 1 })];
     pods = [pod({ phase: "Running" })];
@@ -253,21 +306,21 @@ describe("an endpoint as the cluster has it", () => {
   });
 });
 
-describe("removing an endpoint that no stack knows", () => {
-  it("deletes its objects by their label, what holds GPUs first, and takes what is gone for done", async () => {
+describe("removing an endpoint that has no stack", () => {
+  it("deletes its objects by their label, what it is found by last, and takes what is gone for done", async () => {
     await removeEndpointObjects(config, NAME);
     const own = `labelSelector=uplift.dev/endpoint=${NAME} propagationPolicy=Background`;
     expect(asked.map((request) => request.split(" ").sort().join(" "))).toEqual(
       [
-        `DELETE /apis/apps/v1/namespaces/uplift-serving/deployments ${own}`,
-        `DELETE /apis/batch/v1/namespaces/uplift-serving/cronjobs ${own}`,
+        `DELETE /apis/monitoring.coreos.com/v1/namespaces/uplift-serving/servicemonitors ${own}`,
         `DELETE /api/v1/namespaces/uplift-serving/services ${own}`,
         `DELETE /apis/networking.k8s.io/v1/namespaces/uplift-serving/networkpolicies ${own}`,
+        `DELETE /api/v1/namespaces/uplift-serving/secrets/${NAME}`,
         `DELETE /apis/rbac.authorization.k8s.io/v1/namespaces/uplift-serving/rolebindings ${own}`,
         `DELETE /apis/rbac.authorization.k8s.io/v1/namespaces/uplift-serving/roles ${own}`,
         `DELETE /api/v1/namespaces/uplift-serving/serviceaccounts ${own}`,
-        `DELETE /api/v1/namespaces/uplift-serving/secrets/${NAME}`,
-        `DELETE /apis/monitoring.coreos.com/v1/namespaces/uplift-serving/servicemonitors ${own}`,
+        `DELETE /apis/batch/v1/namespaces/uplift-serving/cronjobs ${own}`,
+        `DELETE /apis/apps/v1/namespaces/uplift-serving/deployments ${own}`,
       ].map((request) => request.split(" ").sort().join(" ")),
     );
   });

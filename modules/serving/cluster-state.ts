@@ -1,6 +1,6 @@
 /**
  * Cluster state: a cluster's Kubernetes API → the endpoints that are there, whoever made them, each with its state and why;
- * and the removal of one that no stack knows. Reads Deployments, pods and events of the namespace uplift-serving.
+ * and the removal of one that has no stack. Reads Deployments, pods and events of the namespace uplift-serving.
  */
 import {
   ApiException,
@@ -12,6 +12,7 @@ import {
   type KubeConfig,
   NetworkingV1Api,
   RbacAuthorizationV1Api,
+  type V1ContainerStateTerminated,
   type V1ContainerStatus,
   type V1Deployment,
   type V1Pod,
@@ -19,6 +20,7 @@ import {
 import { type ClusterEndpoint, ClusterEndpointSpec } from "../../schemas/endpoint.ts";
 import { NAMESPACES } from "../../schemas/manifest.ts";
 import { ANNOTATIONS, apiKeyOf, ENDPOINT_LABEL, SERVER_SELECTOR } from "./cluster-names.ts";
+import { FETCH_CONTAINER } from "./cluster-weights.ts";
 
 /** An endpoint as the cluster has it now. */
 export interface ObservedEndpoint {
@@ -28,6 +30,7 @@ export interface ObservedEndpoint {
   /** Null where no end is written down: the guard in the cluster takes that for over. */
   readonly expiresAt: string | null;
   readonly purpose: string | null;
+  readonly maker: ClusterEndpointSpec["maker"];
   readonly state: ClusterEndpoint["state"];
   /** Why it is not ready, or what is wrong with it, a sentence each. */
   readonly reasons: string[];
@@ -61,6 +64,7 @@ function observed(deployment: V1Deployment, pods: V1Pod[], events: CoreV1Event[]
   return {
     ...{ name, spec: specOf(annotations[ANNOTATIONS.spec]), expiresAt, gpusHeld },
     purpose: annotations[ANNOTATIONS.purpose] ?? null,
+    maker: annotations[ANNOTATIONS.maker] === "controller" ? "controller" : "stack",
     ...judged(deployment, pods, events, { over: !(now.getTime() < Date.parse(expiresAt ?? "")), gpusHeld }),
   };
 }
@@ -84,7 +88,14 @@ function judged(
   const isCurrent = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0);
   if (isCurrent && (status?.availableReplicas ?? 0) > 0) return { state: "ready", reasons: [] };
 
-  const current = pods.filter((pod) => !hasEnded(pod) && pod.metadata?.deletionTimestamp === undefined);
+  // One that is older than its Deployment is of an endpoint of this name that was ended a moment ago.
+  const born = metadata?.creationTimestamp?.getTime() ?? 0;
+  const current = pods.filter(
+    (pod) =>
+      !hasEnded(pod) &&
+      pod.metadata?.deletionTimestamp === undefined &&
+      (pod.metadata?.creationTimestamp?.getTime() ?? born) >= born,
+  );
   const condition = (type: string) => status?.conditions?.find((one) => one.type === type);
   const refused = condition("ReplicaFailure");
   const faults = [
@@ -114,10 +125,19 @@ function faultsOf({ status }: V1Pod): string[] {
     const { name, state, lastState, restartCount } = container;
     const ended = state?.terminated ?? lastState?.terminated;
     const said = lastLines(ended?.message);
+    if (resumes(container)) return [];
     if (state?.waiting?.reason === "CrashLoopBackOff" || (state?.terminated?.exitCode ?? 0) !== 0)
       return [`${name} ended with status ${ended?.exitCode ?? "?"}${timesOf(restartCount)}${said}`];
     return isStuck(container) ? [`${name}: ${state?.waiting?.reason}: ${state?.waiting?.message ?? ""}`] : [];
   });
+}
+
+/** Exit status of ours for what will not go away by itself: sysexits' EX_CONFIG, as check-model has it. */
+const CANNOT_RUN = 78;
+/** A fetch that broke off, by an outage of the bucket's or a kill, and starts again where it was. */
+function resumes({ name, state, lastState }: V1ContainerStatus): boolean {
+  const ended = state?.terminated ?? lastState?.terminated;
+  return name === FETCH_CONTAINER && ended !== undefined && ended.exitCode !== CANNOT_RUN;
 }
 
 const PASSING = new Set(["ContainerCreating", "PodInitializing", "CrashLoopBackOff"]);
@@ -128,12 +148,18 @@ const isStuck = ({ state }: V1ContainerStatus) =>
 function waitsOf({ metadata, status }: V1Pod, events: CoreV1Event[]): string[] {
   const unscheduled = status?.conditions?.find(({ type, status: is }) => type === "PodScheduled" && is === "False");
   if (unscheduled) return [`no node for it yet: ${unscheduled.message ?? unscheduled.reason}`];
-  const restarted = (status?.containerStatuses ?? []).flatMap(({ name, restartCount, lastState }) => {
-    const before = lastState?.terminated;
-    return restartCount > 0 && before
-      ? [`${name} starts again; before it ended with status ${before.exitCode}${lastLines(before.message)}`]
-      : [];
-  });
+  const again = (name: string, { exitCode, message }: V1ContainerStateTerminated) =>
+    `${name} starts again; before it ended with status ${exitCode}${lastLines(message)}`;
+  const restarted = [
+    ...(status?.initContainerStatuses ?? []).flatMap((one) => {
+      const ended = one.ready ? undefined : (one.state?.terminated ?? one.lastState?.terminated);
+      return ended && resumes(one) ? [again(one.name, ended)] : [];
+    }),
+    ...(status?.containerStatuses ?? []).flatMap(({ name, restartCount, lastState }) => {
+      const before = lastState?.terminated;
+      return restartCount > 0 && before ? [again(name, before)] : [];
+    }),
+  ];
   if (status?.phase === "Running") return restarted;
   const newest = new Map<string, string>();
   // Volumes that cannot be mounted are nowhere else.
@@ -157,7 +183,10 @@ function lastLines(message: string | undefined): string {
   return lines.length === 0 ? "" : `: ${lines.slice(-3).join(" | ").slice(-600)}`;
 }
 
-/** Removes all objects of an endpoint that no stack knows; what is gone already is fine. */
+/**
+ * Removes all objects of an endpoint that has no stack; what is gone already is fine. Its Deployment goes last: an endpoint is
+ * found by it, so that a removal which is cut off half way is done again.
+ */
 export async function removeEndpointObjects(config: KubeConfig, name: string): Promise<void> {
   const own = { namespace, labelSelector: `${ENDPOINT_LABEL}=${name}`, propagationPolicy: "Background" };
   const [apps, batch, core, networking, rbac, custom] = [
@@ -168,17 +197,16 @@ export async function removeEndpointObjects(config: KubeConfig, name: string): P
     config.makeApiClient(RbacAuthorizationV1Api),
     config.makeApiClient(CustomObjectsApi),
   ];
-  // What holds the GPUs first.
-  await apps.deleteCollectionNamespacedDeployment(own);
-  await batch.deleteCollectionNamespacedCronJob(own);
+  const monitors = { group: "monitoring.coreos.com", version: "v1", plural: "servicemonitors" };
+  await orGone(custom.deleteCollectionNamespacedCustomObject({ ...monitors, ...own }));
   await core.deleteCollectionNamespacedService(own);
   await networking.deleteCollectionNamespacedNetworkPolicy(own);
+  await orGone(core.deleteNamespacedSecret({ namespace, name: apiKeyOf(name).name }));
   await rbac.deleteCollectionNamespacedRoleBinding(own);
   await rbac.deleteCollectionNamespacedRole(own);
   await core.deleteCollectionNamespacedServiceAccount(own);
-  await orGone(core.deleteNamespacedSecret({ namespace, name: apiKeyOf(name).name }));
-  const monitors = { group: "monitoring.coreos.com", version: "v1", plural: "servicemonitors" };
-  await orGone(custom.deleteCollectionNamespacedCustomObject({ ...monitors, ...own }));
+  await batch.deleteCollectionNamespacedCronJob(own);
+  await apps.deleteCollectionNamespacedDeployment(own);
 }
 
 /** Not found: no such object, or no such kind on this cluster. */

@@ -37,7 +37,19 @@ export interface OpenDatabase {
   readonly db: Database;
   /** Runs everything in one transaction, which is undone if the work throws. */
   inTransaction<T>(work: (script: Script) => Promise<T>): Promise<T>;
+  /**
+   * A lock of this database that one process holds at a time; null while another does. It is of one connection: where its
+   * holder is killed, the server gives it free.
+   */
+  tryLock(key: number): Promise<HeldLock | null>;
   close(): Promise<void>;
+}
+
+/** A lock that was got. */
+export interface HeldLock {
+  /** Asks the server; false for ever where the connection broke, because another process may have it since. */
+  isHeld(): Promise<boolean>;
+  release(): Promise<void>;
 }
 
 /** A module's tables: SQL scripts in order, numbered from 1. A published one is never edited; add the next. */
@@ -77,6 +89,8 @@ async function openEmbedded(dir: string): Promise<OpenDatabase> {
             (await transaction.query<Row>(text, values)).rows,
         }),
       ),
+    // The folder is of this process alone already.
+    tryLock: async () => ({ isHeld: async () => true, release: async () => undefined }),
     close: async () => {
       await client.close();
       await unlock();
@@ -136,7 +150,45 @@ async function openServer(url: string, password?: () => Promise<string>): Promis
         throw error;
       }
     },
+    tryLock: (key) => lockOn(pool, key),
     close: () => pool.end(),
+  };
+}
+
+/** The server asks a silent holder after 30 s and gives it up 30 s later: by itself it would wait for hours for a dead machine. */
+const KEEPALIVES = "set tcp_keepalives_idle = 30; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3";
+
+async function lockOn(pool: pg.Pool, key: number): Promise<HeldLock | null> {
+  const client = await pool.connect();
+  let isOpen = true;
+  const end = (broken: boolean) => {
+    if (!isOpen) return;
+    isOpen = false;
+    client.off("error", onError);
+    client.release(broken);
+  };
+  // Of a connection that breaks between two questions; nobody else listens.
+  const onError = () => end(true);
+  client.on("error", onError);
+  let got: boolean | undefined;
+  try {
+    got = (await client.query<{ got: boolean }>("select pg_try_advisory_lock($1) as got", [key])).rows[0]?.got;
+    if (got) await client.query(KEEPALIVES);
+  } catch (error) {
+    end(true);
+    throw error;
+  }
+  if (!got) {
+    end(false);
+    return null;
+  }
+  return {
+    async isHeld() {
+      if (isOpen) await client.query("select 1").catch(() => end(true));
+      return isOpen;
+    },
+    // With its connection, so that nothing of it is left whatever the server answers.
+    release: async () => end(true),
   };
 }
 

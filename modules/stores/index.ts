@@ -6,6 +6,7 @@
 export {
   type Database,
   type DatabaseLocation,
+  type HeldLock,
   type ModuleMigrations,
   migrate,
   type OpenDatabase,
@@ -13,3 +14,4 @@ export {
 } from "./database.ts";
 export { createDirectoryStore } from "./directory-store.ts";
 export { createS3Store, type S3Location } from "./s3-store.ts";
+export { createSharedStore } from "./shared-store.ts";

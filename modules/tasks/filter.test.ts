@@ -53,6 +53,15 @@ const anyTrajectories = fc
   .map((rows) => rows.map(({ task, attempt, kind, turns }) => trajectory(task, attempt, kind, turns)));
 
 describe("chooseSftTrajectories", () => {
+  const none = { failed: 0, infrastructure: 0, malformed: 0, tooLong: 0, overQuota: 0 };
+
+  it("leaves out a success with a call that nobody could read, and does not measure the others by it", () => {
+    const malformed = { ...trajectory("t", 0, "passed", 1), malformedToolCalls: 1 };
+    const { chosen, report } = chooseSftTrajectories([malformed, trajectory("t", 1, "passed", 5)]);
+    expect(chosen.map(({ attempt }) => attempt)).toEqual([1]);
+    expect(report).toEqual({ kept: 1, tasks: 1, dropped: { ...none, malformed: 1 } });
+  });
+
   it("keeps at most 4 successes a task, the shortest first, none over twice the shortest", () => {
     const own = [9, 3, 6, 7, 4, 3, 5].map((turns, attempt) => trajectory("t", attempt, "passed", turns));
     const { chosen, report } = chooseSftTrajectories([...own, trajectory("t", 7, "failed", 1)]);
@@ -62,7 +71,7 @@ describe("chooseSftTrajectories", () => {
       [4, 4],
       [6, 5],
     ]);
-    expect(report).toEqual({ kept: 4, tasks: 1, dropped: { failed: 1, infrastructure: 0, tooLong: 2, overQuota: 1 } });
+    expect(report).toEqual({ kept: 4, tasks: 1, dropped: { ...none, failed: 1, tooLong: 2, overQuota: 1 } });
   });
 
   it("keeps one of exactly twice the shortest length", () => {
@@ -76,8 +85,8 @@ describe("chooseSftTrajectories", () => {
         const rule = { maxPerTask, maxLengthRatio: 1.5 };
         const { chosen, report } = chooseSftTrajectories(all, rule);
         expect(chooseSftTrajectories(random(seed).shuffle(all), rule)).toEqual({ chosen, report });
-        const { failed, infrastructure, tooLong, overQuota } = report.dropped;
-        expect(chosen.length + failed + infrastructure + tooLong + overQuota).toBe(all.length);
+        const dropped = Object.values(report.dropped).reduce((sum, count) => sum + count, 0);
+        expect(chosen.length + dropped).toBe(all.length);
         for (const one of chosen) {
           const own = all.filter(({ taskId, outcome }) => taskId === one.taskId && outcome.kind === "passed");
           expect(one.outcome.kind).toBe("passed");

@@ -16,22 +16,28 @@ export interface SftRule {
 /** What was kept and why the rest was not; the numbers add up to all trajectories. */
 export interface SftReport {
   kept: number;
-  dropped: { failed: number; infrastructure: number; tooLong: number; overQuota: number };
+  dropped: { failed: number; infrastructure: number; malformed: number; tooLong: number; overQuota: number };
   /** Tasks with at least one kept trajectory. */
   tasks: number;
 }
 
-/** Successes only, the shortest first, then by attempt; at most `maxPerTask` a task, none too long. By task id. */
+/**
+ * Successes only, the shortest first, then by attempt; at most `maxPerTask` a task, none too long. None with a tool call whose
+ * arguments no service could read: it would teach such calls, and chat templates cannot render them. By task id.
+ */
 export function chooseSftTrajectories(
   trajectories: readonly Trajectory[],
   { maxPerTask, maxLengthRatio }: SftRule = { maxPerTask: 4, maxLengthRatio: 2 },
 ): { chosen: Trajectory[]; report: SftReport } {
-  const report: SftReport = { kept: 0, dropped: { failed: 0, infrastructure: 0, tooLong: 0, overQuota: 0 }, tasks: 0 };
+  const dropped = { failed: 0, infrastructure: 0, malformed: 0, tooLong: 0, overQuota: 0 };
+  const report: SftReport = { kept: 0, dropped, tasks: 0 };
   const chosen: Trajectory[] = [];
   for (const [, own] of byTask(trajectories)) {
-    const successes = own
-      .filter(({ outcome }) => outcome.kind === "passed")
+    const passed = own.filter(({ outcome }) => outcome.kind === "passed");
+    const successes = passed
+      .filter(({ malformedToolCalls }) => malformedToolCalls === 0)
       .sort((a, b) => a.turns - b.turns || a.attempt - b.attempt);
+    report.dropped.malformed += passed.length - successes.length;
     report.dropped.infrastructure += own.filter(({ outcome }) => outcome.kind === "infrastructure").length;
     report.dropped.failed += own.filter(({ outcome }) => outcome.kind === "failed").length;
     const limit = (successes[0]?.turns ?? 0) * maxLengthRatio;

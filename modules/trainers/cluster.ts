@@ -1,14 +1,14 @@
 /**
- * The trainers of a cluster behind one interface: what planning asks of Automodel and NeMo-RL.
- * Takes a stage, returns configuration, launch, and everything wrong with either. Pure but for the schemas they read.
+ * The trainers of a cluster behind one interface: what planning and running ask of Automodel and NeMo-RL.
+ * Takes a stage, returns configuration, launch, and everything wrong with either; takes a run's folder, returns progress.
  */
 import type { Issue } from "../../schemas/error.ts";
 import type { Launch } from "../../schemas/launch.ts";
 import type { Warning } from "../../schemas/plan.ts";
 import type { StageInput } from "../../schemas/stage.ts";
-import { checkAutomodel, renderAutomodel } from "./automodel/index.ts";
+import { automodelProgress, automodelSavedSteps, checkAutomodel, renderAutomodel } from "./automodel/index.ts";
 import { checkLaunch, launchOf } from "./launch/index.ts";
-import { checkNemoRl, renderNemoRl } from "./nemo-rl/index.ts";
+import { checkNemoRl, nemoRlOutcomes, nemoRlProgress, nemoRlSavedSteps, renderNemoRl } from "./nemo-rl/index.ts";
 
 /** A rendered stage. */
 interface Rendered {
@@ -32,6 +32,8 @@ export const automodel = {
     const world = layout.nodes * layout.gpusPerNode;
     return checked(stage, rendered, checkAutomodel(rendered.config, { world, model, recipe }));
   },
+  progress: automodelProgress,
+  savedSteps: automodelSavedSteps,
 };
 
 /** GRPO by NeMo-RL. */
@@ -47,4 +49,7 @@ export const nemoRl = {
     });
     return checked(stage, rendered, mistakes);
   },
+  progress: nemoRlProgress,
+  savedSteps: nemoRlSavedSteps,
+  readOutcomes: nemoRlOutcomes,
 };

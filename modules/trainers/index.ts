@@ -5,8 +5,8 @@
 import { automodel, nemoRl } from "./cluster.ts";
 import { checkTrl, trl } from "./trl.ts";
 
-export { renderFiles } from "./launch/index.ts";
-export type { Command, StepMetrics, Trainer, TrainingInputs, TrainingProgress } from "./trainer.ts";
+export { type BatchSize, checkpointSize, GYM_AGENT, renderFiles, START_CHECK_FAILED } from "./launch/index.ts";
+export type { Command, ProgressReader, StepMetrics, Trainer, TrainingInputs, TrainingProgress } from "./trainer.ts";
 export { pythonEnvironment, trl } from "./trl.ts";
 
 /** What planning asks of trainers: one of one machine, and a cluster's two. */

@@ -17,9 +17,10 @@ export interface StepMetrics {
   readonly steps: number;
   readonly loss: number | null;
   readonly reward: number | null;
-  /** Rollouts that the infrastructure broke for good: masked, not trained on. */
-  readonly attemptsLost: number;
-  readonly seconds: number;
+  /** Rollouts that the infrastructure broke for good: masked, not trained on; null where the trainer does not say. */
+  readonly attemptsLost: number | null;
+  /** Null where it cannot be told: of the first step after a start, from a log with a time on each line. */
+  readonly seconds: number | null;
 }
 
 /** How one rollout of RL ended; `infrastructure` is nobody's answer. */
@@ -34,6 +35,20 @@ export interface TrainingProgress {
   /** loading, training, saving, done; null before the trainer wrote anything. */
   readonly phase: string | null;
   readonly metrics: readonly StepMetrics[];
+}
+
+/** Where a cluster's training job leaves what it says of itself. */
+export interface RunFiles {
+  readonly runDir: string;
+  /** What the batch script and, of SFT, the trainer print. */
+  readonly logPath: string;
+  /** The stage's last step. */
+  readonly steps: number;
+}
+
+/** Progress of one job. It keeps its place in the logs, so that looking again reads only what is new. */
+export interface ProgressReader {
+  read(): Promise<TrainingProgress>;
 }
 
 /** What only the controller knows: paths and addresses of this machine. */

@@ -31,6 +31,7 @@ const KubernetesEngines = z.object({
   kubernetesOpenapi: z.string(),
   etcd: z.string(),
   slurmOperator: z.string(),
+  slurmOperatorWebhook: z.string(),
   slinkyCrds: z.string(),
 });
 type KubernetesEngines = z.infer<typeof KubernetesEngines>;

@@ -2,7 +2,6 @@
  * uplift serve | endpoints on a cluster: opens the target's engine and its Kubernetes API for the work of cluster-endpoints.ts,
  * and prints what came of it.
  */
-import { ApiException } from "@kubernetes/client-node";
 import { UserError } from "../../../schemas/error.ts";
 import type { ClusterStackOutputs } from "../../../schemas/stack.ts";
 import type { ClusterTarget } from "../../../schemas/target.ts";
@@ -13,6 +12,7 @@ import { endpointsText, kubectlAccess, servedText } from "../cluster-endpoint-te
 import { ClusterEndpoints } from "../cluster-endpoints.ts";
 import { openClusterEngine } from "../cluster-platform.ts";
 import { kubeConfigOf } from "../kube-config.ts";
+import { kubernetesSaid } from "../kube-error.ts";
 import { readReviewedPlan } from "../reviewed-plan.ts";
 import { print, printJson } from "./options.ts";
 import { printProgress } from "./platform.ts";
@@ -22,6 +22,7 @@ export interface ClusterServeOptions {
   readonly json: boolean;
   readonly plan?: string;
   readonly path?: string;
+  readonly from?: string;
   readonly wait: boolean;
   /** Default: the target's endpointHours. */
   readonly hours: number | undefined;
@@ -31,26 +32,26 @@ export interface ClusterServeOptions {
 export async function serveOnCluster(
   target: ClusterTarget,
   reference: string,
-  { json, plan: planFile, path, wait, hours = target.endpointHours }: ClusterServeOptions,
+  { json, plan: planFile, path, from, wait, hours = target.endpointHours }: ClusterServeOptions,
 ): Promise<void> {
   if (planFile === undefined) throw withoutPlan(target, reference);
   const plan = await readReviewedPlan(planFile);
   const { serving, training } = poolsOf(target, [plan]);
-  const asked = { reference, plan, planFile, target, pool: serving ?? training, path, hours, purpose: "uplift serve" };
-  const spec = endpointSpecOf(asked, new Date());
+  const asked = { reference, plan, planFile, target, pool: serving ?? training, path, from, hours };
+  const spec = endpointSpecOf({ ...asked, purpose: "uplift serve" }, new Date());
   const { endpoints, outputs } = await open(target, json);
   if (outputs === null) throw platformDown(target);
   const served = await endpoints.serve(spec, { wait });
-  if (json)
-    printJson({ ...served.spec, url: served.url, apiKey: served.apiKey, state: served.state, reused: served.reused });
-  else print(servedText(served, kubectlAccess(target, outputs)));
+  const { spec: made, ...rest } = served;
+  if (json) printJson({ ...made, ...rest });
+  else print(servedText(served, kubectlAccess(target, outputs), new Date()));
 }
 
 /** Prints every endpoint of the stacks and of the cluster. */
 export async function listOnCluster(target: ClusterTarget, json: boolean): Promise<void> {
   const all = await (await open(target, json)).endpoints.list();
   if (json) printJson(all);
-  else print(endpointsText(all));
+  else print(endpointsText(all, new Date()));
 }
 
 /** Ends one. */
@@ -92,18 +93,12 @@ function platformDown({ name }: ClusterTarget): UserError {
 
 /** The cluster's API away, or unwilling: no defect of ours. */
 function apiFailed({ name }: ClusterTarget, error: unknown): UserError {
-  const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : "";
   return new UserError({
     ...{ code: "kubernetes-unreachable", path: name, asked: "the Kubernetes API of the target's cluster is asked" },
-    found: error instanceof ApiException ? `it answers ${error.code}: ${bodyOf(error)}` : `${String(error)}${cause}`,
+    found: kubernetesSaid(error),
     allowed: "a cluster that answers, and a user who may read and change Deployments in uplift-serving",
     todo: "try `kubectl get deployments --namespace uplift-serving` with the same context",
   });
-}
-
-function bodyOf({ body, message }: ApiException<unknown>): string {
-  const text = typeof body === "string" ? body : JSON.stringify(body ?? message);
-  return /"message":"((?:[^"\\]|\\.)*)"/.exec(text)?.[1] ?? text.slice(0, 200);
 }
 
 function withoutPlan({ name, kind }: ClusterTarget, reference: string): UserError {

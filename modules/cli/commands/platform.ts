@@ -7,9 +7,12 @@ import { UserError } from "../../../schemas/error.ts";
 import { NAMESPACES } from "../../../schemas/manifest.ts";
 import type { ClusterStackOutputs } from "../../../schemas/stack.ts";
 import type { ClusterTarget } from "../../../schemas/target.ts";
+import type { ClusterEngine } from "../../../stacks/cluster-engine.ts";
 import type { Changes, StackProgress } from "../../../stacks/engine.ts";
+import { platformTarget } from "../../cluster/index.ts";
 import {
   agreed,
+  keptVariables,
   openClusterEngine,
   plansFor,
   refuseForeignNamespaces,
@@ -18,7 +21,9 @@ import {
   reviewPlatform,
 } from "../cluster-platform.ts";
 import { ControllerClient } from "../controller-client.ts";
+import { renderDestroy } from "../destroy-review.ts";
 import { hasEnded } from "../follow.ts";
+import { ProgressTeller, progressLine } from "../progress.ts";
 import { loadTarget } from "../project.ts";
 import { openSession, type Session } from "../session.ts";
 import { example, print, printJson, type TargetOptions, withTarget } from "./options.ts";
@@ -33,7 +38,8 @@ export function platformCommands(program: Command): void {
     )
     .option("--force", "also replace what runs under way is using", false)
     .option("-y, --yes", "do not ask")
-    .option("--skip-preflight", "do not look for missing capacity, quotas and images first", false);
+    .option("--skip-preflight", "do not look for missing capacity, quotas and images first", false)
+    .option("-v, --verbose", VERBOSE, false);
   withTarget(up).action(async (files: string[], options: UpOptions) => {
     const target = await loadTarget(options.target);
     if (target.kind !== "local") return upCluster(target, files, options);
@@ -47,21 +53,27 @@ export function platformCommands(program: Command): void {
   });
   example(up, "up", "up --target local --json", "up recipes/github-sft-rl.ts --target aws-p5en");
 
-  const preview = program.command("preview [plans...]").description("show what `up` would change, and change nothing");
-  withTarget(preview).action(async (files: string[], { target: name, json }: TargetOptions) => {
-    const target = await loadTarget(name);
-    if (target.kind !== "local") return previewCluster(target, files, json);
+  const preview = program
+    .command("preview [plans...]")
+    .description("show what `up` would change, and change nothing")
+    .option("-v, --verbose", VERBOSE, false);
+  withTarget(preview).action(async (files: string[], options: PreviewOptions) => {
+    const target = await loadTarget(options.target);
+    if (target.kind !== "local") return previewCluster(target, files, options);
     refusePlans(files, target.name);
-    const session = await openSession(name, json ? undefined : printProgress);
-    const result = await session.engine.platformPreview(session.target);
-    if (json) printJson(result);
+    const teller = tellerOf(options);
+    const session = await openSession(options.target, teller.tell);
+    const result = await teller.preview(() => session.engine.platformPreview(session.target), options);
+    if (options.json) printJson(result);
     else print(summary(result.changes));
   });
   example(preview, "preview", "preview recipes/github-sft-rl.ts --target kubernetes");
 
   const destroy = program
     .command("destroy")
-    .description("end every service, job and endpoint of the target; asks before it deletes results")
+    .description(
+      "end every service, job and endpoint of the target; of a target of nodes it shows first what goes and what stays; asks before it deletes results",
+    )
     .option("--delete-results", "also delete checkpoints, traces, runs and the leaderboard")
     .option("--keep-results", "keep them without asking")
     .option("--force", "also while runs are under way")
@@ -79,7 +91,13 @@ export function platformCommands(program: Command): void {
   example(destroy, "destroy", "destroy --delete-results --yes");
 }
 
-interface UpOptions extends TargetOptions {
+const VERBOSE = "name every resource that would be made, instead of counting them by kind";
+
+interface PreviewOptions extends TargetOptions {
+  readonly verbose: boolean;
+}
+
+interface UpOptions extends PreviewOptions {
   readonly force: boolean;
   readonly yes?: boolean;
   readonly skipPreflight: boolean;
@@ -88,15 +106,18 @@ interface UpOptions extends TargetOptions {
 /** A platform of nodes: review, preflight, question, then Pulumi. */
 async function upCluster(target: ClusterTarget, files: readonly string[], options: UpOptions): Promise<void> {
   const { json, force, skipPreflight } = options;
-  const engine = await openClusterEngine(target, json ? undefined : printProgress);
+  const teller = tellerOf(options);
+  const engine = await openClusterEngine(target, teller.tell);
   const plans = await plansFor(engine, files);
   const { text, pools, before } = await reviewPlatform(engine, plans);
   if (!json) print(`${text}\n`);
-  if (!skipPreflight) await requirePreflight(target, plans, { json });
+  if (!skipPreflight) await requirePreflight(target, plans, { json, kept: await keptVariables(engine) });
+  await engine.requireSecrets();
   await refuseForeignNamespaces(engine);
   const interrupted = tellInterrupted(json);
+  await tellKeptSecrets(engine, json);
   if (!json) print("What Pulumi would do:");
-  const preview = await engine.platformPreview(plans);
+  const preview = await teller.preview(() => engine.platformPreview(plans), options);
   if (!json) print(`  would be: ${summary(preview.changes)}`);
   if (!force) await refuseShrinking(engine, { pools, before, taken: preview.taken });
   const { create, update, replace, delete: gone } = preview.changes;
@@ -131,20 +152,37 @@ function afterUp(target: ClusterTarget, { webUrl, slurmRestUrl }: ClusterStackOu
   ].join("\n");
 }
 
-async function previewCluster(target: ClusterTarget, files: readonly string[], json: boolean): Promise<void> {
-  const engine = await openClusterEngine(target, json ? undefined : printProgress);
+async function previewCluster(target: ClusterTarget, files: readonly string[], options: PreviewOptions): Promise<void> {
+  const { json } = options;
+  const teller = tellerOf(options);
+  const engine = await openClusterEngine(target, teller.tell);
   const plans = await plansFor(engine, files);
   const { text, pools } = await reviewPlatform(engine, plans);
   if (!json) print(`${text}\n`);
-  const result = await engine.platformPreview(plans);
+  await tellKeptSecrets(engine, json);
+  const result = await teller.preview(() => engine.platformPreview(plans), options);
   if (json) printJson({ ...result, pools });
   else print(`would be: ${summary(result.changes)}`);
 }
 
+const tellerOf = ({ json }: TargetOptions) => new ProgressTeller(json ? null : print);
+
+/** Of secrets whose variable is not set: which value `up` would take. */
+async function tellKeptSecrets(engine: ClusterEngine, json: boolean): Promise<void> {
+  if (json) return;
+  for (const { field, variable, kept } of await engine.unsetSecrets())
+    print(
+      kept
+        ? `${variable} is not set: the value that the platform has stays (platform.${field})`
+        : `${variable} is not set: \`up\` needs it (platform.${field})`,
+    );
+}
+
 async function destroyCluster(target: ClusterTarget, options: TargetOptions & DestroyOptions): Promise<void> {
   const { json, force, yes } = options;
-  const engine = await openClusterEngine(target, json ? undefined : printProgress);
+  const engine = await openClusterEngine(target, tellerOf(options).tell);
   if (!force) await refuseWhileLive(engine, "the platform is to be destroyed");
+  if (!json) print(await destroyReview(engine, options));
   const deleteResults = await decideResults(options);
   await agreed(
     `Destroy the platform ${target.name}${deleteResults ? ", and delete checkpoints, traces, runs and the leaderboard with it" : ""}?`,
@@ -157,6 +195,17 @@ async function destroyCluster(target: ClusterTarget, options: TargetOptions & De
     print("Kept, and still paid for, until uplift destroy --delete-results:");
     for (const { type, name } of result.kept) print(`  ${name}  (${type})`);
   }
+}
+
+async function destroyReview(engine: ClusterEngine, options: TargetOptions & DestroyOptions): Promise<string> {
+  const { keepResults, deleteResults, yes, json } = options;
+  return renderDestroy({
+    target: platformTarget(engine.target),
+    contents: await engine.contents(),
+    pools: (await engine.readOutputs())?.pools ?? null,
+    endpoints: await engine.endpointSpecs(),
+    deleteResults: keepResults ? false : deleteResults || (canAsk(json) && !yes ? null : false),
+  });
 }
 
 /** A platform of one machine is the same whatever is trained on it. */
@@ -212,7 +261,7 @@ async function decideResults({
       allowed: "one of the two options",
       todo: "leave one out",
     });
-  const interactive = process.stdin.isTTY && process.stdout.isTTY && !json;
+  const interactive = canAsk(json);
   if (keepResults || (!deleteResults && !interactive)) return false;
   if (yes) return deleteResults ?? false;
   if (!interactive)
@@ -231,6 +280,8 @@ async function decideResults({
   if (isCancel(answered)) throw new UserError(stopped);
   return answered;
 }
+
+const canAsk = (json: boolean) => process.stdin.isTTY && process.stdout.isTTY && !json;
 
 const stopped = {
   code: "stopped",
@@ -273,13 +324,9 @@ async function runsUnderWay({ engine, target }: Session): Promise<string[] | nul
 
 /** One line an event of the engine. */
 export function printProgress(event: StackProgress): void {
-  if (event.kind === "waiting") print(`  waiting for process ${event.holder}, which changes the same stack`);
-  else if (event.kind === "repair") print(`  repaired: ${event.what}`);
-  else if (event.state === "done" && SHOWN.has(event.operation)) print(`  ${event.operation} ${event.name}`);
+  const line = progressLine(event);
+  if (line !== null) print(line);
 }
-
-/** Pulumi's own book-keeping (refresh, same, the halves of a replacement) says nothing to a person. */
-const SHOWN = new Set(["create", "update", "replace", "delete"]);
 
 /** "3 created, 5 unchanged". */
 export function summary(changes: Changes): string {

@@ -1,7 +1,10 @@
 import { Command } from "commander";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { UserError } from "../../../schemas/error.ts";
 import { PreflightReport } from "../../../schemas/finding.ts";
-import { preflightCommand } from "./preflight.ts";
+import { ClusterTarget } from "../../../schemas/target.ts";
+import kubernetes from "../../../stacks/targets/kubernetes.ts";
+import { preflightCommand, requirePreflight } from "./preflight.ts";
 
 /** Without credentials, kubeconfig and network: nothing of this machine gets into the tests. */
 function offline(): void {
@@ -56,7 +59,32 @@ describe("uplift preflight", () => {
     expect(out).toContain("Preflight of kubernetes for github-rl 9df002c44d52");
     expect(out).toContain("planned for aws-p5en");
     expect(out).toContain("[plan-file-invalid]");
-    expect(out).toMatch(/\n\d+ errors, \d+ unchecked, \d+ ok\n$/);
+    expect(out).toMatch(/\n\d+ errors, 1 warning, \d+ unchecked, \d+ ok\n$/);
+  }, 30_000);
+
+  it("before `up` ends with the errors' count and checks: what they are stands above; for scripts each is whole", async () => {
+    offline();
+    const target = ClusterTarget.parse(kubernetes);
+    const failure = async (json: boolean) => {
+      const write = vi.spyOn(process.stdout, "write").mockImplementation(() => true);
+      try {
+        await requirePreflight(target, [], { json, kept: new Set() });
+      } catch (error) {
+        return (error as UserError).issues;
+      } finally {
+        write.mockRestore();
+      }
+      throw new Error("it passed");
+    };
+    expect(await failure(false)).toEqual([
+      expect.objectContaining({
+        ...{ code: "preflight-failed", path: "kubernetes" },
+        found: expect.stringMatching(/^there are \d+ errors above \(secret, .*shared-storage, image\)$/),
+      }),
+    ]);
+    expect((await failure(true)).map(({ path }) => path).slice(0, 2)).toEqual([
+      ...["platform.storage.objects.accessKeyId", "platform.storage.objects.secretAccessKey"],
+    ]);
   }, 30_000);
 
   it("has nothing to do for a local target", async () => {

@@ -18,6 +18,7 @@ interface ServeOptions extends TargetOptions {
   readonly contextTokens?: string;
   readonly plan?: string;
   readonly path?: string;
+  readonly from?: string;
   readonly wait: boolean;
 }
 
@@ -33,6 +34,7 @@ export function servingCommands(program: Command): void {
     .option("--context-tokens <n>", `longest prompt and answer; default ${CONTEXT_TOKENS}; on a cluster the plan's`)
     .option("--plan <file>", "on a cluster: the plan.json whose settings, layout and image serve it")
     .option("--path <folder>", "on a cluster: the model's folder on the shared storage; default: by convention")
+    .option("--from <url>", "on a cluster: s3://BUCKET/PREFIX of a model that is not on the shared storage")
     .option("--no-wait", "on a cluster: return at once instead of when it is ready");
   withTarget(serve).action(async (reference: string, options: ServeOptions) => {
     const loaded = await loadTarget(options.target);
@@ -57,7 +59,7 @@ export function servingCommands(program: Command): void {
     });
     if (options.json) return printJson(endpoint);
     print(
-      `${endpoint.url}  model "${endpoint.model}", until ${endpoint.expiresAt}${endpoint.reused ? " (was there already)" : ""}`,
+      `${endpoint.url}  model "${endpoint.model}", until ${endpoint.expiresAt}${endpoint.reused ? ` (was there already${hours === undefined ? "" : "; its end stays as it was"})` : ""}`,
     );
     print(exampleCall(endpoint));
   });
@@ -67,6 +69,7 @@ export function servingCommands(program: Command): void {
     "serve 1f2e3d4c5b6a --hours 0.5 --server light",
     "serve base --target aws-p5en --plan build/plan/plan.json",
     "serve rl-40 --target aws-p5en --plan build/plan/plan.json --path runs/run-1/checkpoints/rl-40",
+    "serve rl-40 --target aws-p5en --plan build/plan/plan.json --from s3://BUCKET/shared/runs/run-1/checkpoints/rl-40",
   );
 
   const endpoints = program.command("endpoints").description("list endpoints, or end some");
@@ -122,7 +125,12 @@ export function servingCommands(program: Command): void {
 /** What one kind of target takes from a plan, the other takes from options. */
 function requireOptions(local: boolean, options: ServeOptions): void {
   const given = local
-    ? { "--plan": options.plan, "--path": options.path, "--no-wait": options.wait ? undefined : true }
+    ? {
+        "--plan": options.plan,
+        "--path": options.path,
+        "--from": options.from,
+        "--no-wait": options.wait ? undefined : true,
+      }
     : { "--server": options.server, "--context-tokens": options.contextTokens };
   const wrong = Object.entries(given).flatMap(([option, value]) => (value === undefined ? [] : [option]));
   if (wrong.length === 0) return;
@@ -130,7 +138,7 @@ function requireOptions(local: boolean, options: ServeOptions): void {
     wrong.map((path) => ({
       ...{ code: "option-invalid", path, asked: `an endpoint on ${local ? "this machine" : "a cluster"}` },
       found: local ? "this option is for clusters" : "there the plan alone says how a model is served",
-      allowed: local ? "--server, --context-tokens, --hours" : "--plan, --path, --hours, --no-wait",
+      allowed: local ? "--server, --context-tokens, --hours" : "--plan, --path, --from, --hours, --no-wait",
       todo: "leave it out",
     })),
   );

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { UserError } from "../../../schemas/error.ts";
+import type { UserError } from "../../../schemas/error.ts";
 import type { Plan } from "../../../schemas/plan.ts";
 import type { TaskSet } from "../../../schemas/task.ts";
 import { planWith } from "../../runs/fixture.ts";
-import { planAll, requireRunnable } from "./train.ts";
+import { requireRunnable } from "./train.ts";
 
 const plan = planWith([{ id: "publish", kind: "publish", needs: [], evaluate: "evaluate" }]);
 const standIn: Plan = { ...plan, name: "made-up", taskSet: { ...plan.taskSet, standIn: true } };
@@ -31,11 +31,5 @@ describe("uplift train", () => {
       expect(issues[0]?.found).toContain("made up");
       expect(issues[1]?.found).toContain("lie with their environments elsewhere");
     }
-  });
-
-  it("refuses a cluster target before it plans anything, and says what there is instead", async () => {
-    const refused = planAll(["recipes/quickstart-rl.ts"], "aws-p5", {});
-    await expect(refused).rejects.toThrow(UserError);
-    await expect(refused).rejects.toThrow("target-not-local");
   });
 });

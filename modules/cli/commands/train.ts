@@ -8,12 +8,21 @@ import type { Plan } from "../../../schemas/plan.ts";
 import type { Run } from "../../../schemas/run.ts";
 import type { TaskSet } from "../../../schemas/task.ts";
 import { packSnapshot, storeSnapshot } from "../../runs/index.ts";
+import { requireRunnableOn } from "../cluster-submission.ts";
 import { RemoteError } from "../controller-client.ts";
 import { type FollowOutput, followRuns, hasEnded } from "../follow.ts";
 import { makePlan, type PlannedRecipe, type PlanOptions } from "../make-plan.ts";
-import { loadLocalTarget, PROJECT_DIR } from "../project.ts";
+import { loadTarget, PROJECT_DIR } from "../project.ts";
+import {
+  type Connection,
+  connectCluster,
+  connected,
+  localConnection,
+  outputsHere,
+  withConnection,
+} from "../remote-session.ts";
 import { readReviewedPlan, requireReviewed } from "../reviewed-plan.ts";
-import { type LiveSession, live, openSession } from "../session.ts";
+import { live, openSession } from "../session.ts";
 import { earlierRun, type NamedRun } from "../steps/earlier-run.ts";
 import { taskSetKey } from "../steps/step-tools.ts";
 import { requireServer } from "../vllm.ts";
@@ -32,7 +41,7 @@ import { bringUp, printKept, printProgress } from "./platform.ts";
 type TrainOptions = TargetOptions &
   PlanCommandOptions & { readonly detach: boolean; readonly again: boolean; readonly plan?: string };
 
-/** A plan that can be run on this machine, with its tasks. */
+/** A plan that can be run, with its tasks. */
 interface RunnablePlan {
   readonly plan: Plan;
   readonly taskSet: TaskSet;
@@ -53,20 +62,15 @@ export function trainCommands(program: Command): void {
     const reviewed = options.plan === undefined ? null : await reviewedPlan(options.plan, recipes);
     const planned = await planAll(recipes, options.target, planOptions(options));
     if (options.plan && reviewed) for (const { plan } of planned) requireReviewed(plan, reviewed, options.plan);
-    const session = await upSession(options);
-    for (const { plan } of planned) await requireEarlierRun(session, plan);
-    const runs: Run[] = [];
-    for (const one of planned) runs.push(await submit(session, one, options));
-    if (options.detach) {
-      if (options.json) printJson(runs.map(({ id }) => id));
-      else for (const { id } of runs) print(`Follow it with: uplift attach ${id}`);
-      return;
-    }
-    await followToTheEnd(
-      session,
-      runs.map(({ id }) => id),
-      options.json,
-    );
+    await onPlatform(options, async (connection) => {
+      for (const { plan } of planned) await requireEarlierRun(connection, plan);
+      const runs: Run[] = [];
+      for (const one of planned) runs.push(await submit(connection, one, options));
+      const ids = runs.map(({ id }) => id);
+      if (!options.detach) await followToTheEnd(connection, ids, options.json);
+      else if (options.json) printJson(ids);
+      else for (const id of ids) print(`Follow it with: uplift attach ${id}${onTarget(options.target)}`);
+    });
   });
   example(
     train,
@@ -74,11 +78,12 @@ export function trainCommands(program: Command): void {
     "train recipes/quickstart-rl.ts --detach",
     "train recipes/quickstart-rl.ts --validate",
     "train recipes/quickstart-rl.ts --plan reviewed/plan.json",
+    "train recipes/cluster-smoke.ts --target aws-p5en",
   );
 
   const attach = program.command("attach <run...>").description("follow runs that are under way");
   withTarget(attach).action(async (ids: string[], { target, json }: TargetOptions) => {
-    await followToTheEnd(await live(await openSession(target)), ids, json);
+    await connected(target, (connection) => followToTheEnd(connection, ids, json));
   });
   example(attach, "attach quickstart-rl-20260102-150405-1a2b");
 
@@ -86,19 +91,21 @@ export function trainCommands(program: Command): void {
     .command("resume <run>")
     .description("let a failed or cancelled run go on: what succeeded stays, the rest goes on from what it saved");
   withTarget(resume).action(async (id: string, options: TargetOptions) => {
-    const session = await upSession(options);
-    await session.client.resume(id);
-    await followToTheEnd(session, [id], options.json);
+    await onPlatform(options, async (connection) => {
+      await connection.client.resume(id);
+      await followToTheEnd(connection, [id], options.json);
+    });
   });
   example(resume, "resume quickstart-rl-20260102-150405-1a2b");
 
   const cancel = program.command("cancel <run>").description("end a run: its jobs, its evaluations, its endpoints");
   withTarget(cancel).action(async (id: string, { target, json }: TargetOptions) => {
-    const { client } = await live(await openSession(target));
-    await client.cancel(id);
-    const [run] = await followRuns(client, [id], json ? "json" : "lines", new AbortController().signal);
-    if (json) printJson(run);
-    else print(`${id} is ${run?.state ?? "gone"}`);
+    await connected(target, async ({ client }) => {
+      await client.cancel(id);
+      const [run] = await followRuns(client, [id], json ? "json" : "lines", new AbortController().signal);
+      if (json) printJson(run);
+      else print(`${id} is ${run?.state ?? "gone"}`);
+    });
   });
   example(cancel, "cancel quickstart-rl-20260102-150405-1a2b");
 }
@@ -122,11 +129,14 @@ export async function planAll(
   target: string,
   options: PlanOptions,
 ): Promise<RunnablePlan[]> {
-  const onTarget = await loadLocalTarget(target);
+  const loaded = await loadTarget(target);
   const planned: PlannedRecipe[] = [];
-  for (const recipe of recipes) planned.push(await makePlan(recipe, onTarget, options));
+  for (const recipe of recipes) planned.push(await makePlan(recipe, loaded, options));
   const runnable = requireRunnable(planned);
-  for (const { plan } of runnable) await requireServer(plan);
+  const plans = runnable.map(({ plan }) => plan);
+  if (loaded.kind === "local") for (const plan of plans) await requireServer(plan);
+  // Nodes cost money: they are not made here, and what they cannot hold is not sent to them.
+  else requireRunnableOn(loaded, plans, await outputsHere(loaded));
   return runnable;
 }
 
@@ -152,7 +162,7 @@ export function requireRunnable(planned: readonly PlannedRecipe[]): RunnablePlan
 }
 
 /** What a recipe leaves out by an earlier run is looked for before anything is spent, and again when tasks are chosen. */
-async function requireEarlierRun({ client, store }: LiveSession, { recipe, taskSet }: Plan): Promise<void> {
+async function requireEarlierRun({ client, store }: Connection, { recipe, taskSet }: Plan): Promise<void> {
   const name = recipe.rl.tasks.dropAlwaysSolvedBy;
   if (name === undefined) return;
   const runs: NamedRun[] = [];
@@ -165,21 +175,29 @@ async function requireEarlierRun({ client, store }: LiveSession, { recipe, taskS
   await earlierRun({ name, runs, taskSet: taskSet.digest, store });
 }
 
-/** A session whose platform is up; brings it up, which changes nothing where it is. */
-export async function upSession({ target, json }: TargetOptions): Promise<LiveSession> {
+/**
+ * Does something with a target's controller. The platform of one machine is brought up first, which changes nothing where it is;
+ * a cluster's costs money, and is made by nobody but `uplift up`.
+ */
+export async function onPlatform<Result>(
+  { target, json }: TargetOptions,
+  work: (connection: Connection) => Promise<Result>,
+): Promise<Result> {
+  const loaded = await loadTarget(target);
+  if (loaded.kind !== "local") return withConnection(await connectCluster(target, loaded, process.env), work);
   const session = await openSession(target, json ? undefined : printProgress);
   const { kept } = await bringUp(session);
   if (!json) printKept(kept);
-  return live(session);
+  return withConnection(localConnection(target, await live(session)), work);
 }
 
 /** Submits one plan; the same plan with the same code that is running already is returned instead. */
 export async function submit(
-  session: LiveSession,
+  connection: Connection,
   { plan, taskSet }: RunnablePlan,
   { again, json: quiet }: { readonly again: boolean; readonly json: boolean },
 ): Promise<Run> {
-  const { client, store } = session;
+  const { client, store } = connection;
   const snapshot = await storeSnapshot(await packSnapshot(PROJECT_DIR), store);
   await store.put(taskSetKey({ plan }), JSON.stringify(taskSet));
   try {
@@ -192,7 +210,7 @@ export async function submit(
   } catch (error) {
     const running =
       error instanceof RemoteError && error.code === "run-exists"
-        ? await twinOf(session, plan.digest, snapshot.digest)
+        ? await twinOf(connection, plan.digest, snapshot.digest)
         : null;
     if (!running) throw error;
     if (!quiet) print(`This plan with this code is running as ${running.id}; following it (--again starts another)`);
@@ -200,7 +218,7 @@ export async function submit(
   }
 }
 
-async function twinOf({ client }: LiveSession, planDigest: string, snapshotDigest: string): Promise<Run | null> {
+async function twinOf({ client }: Connection, planDigest: string, snapshotDigest: string): Promise<Run | null> {
   const { runs } = await client.runs(0, 200);
   const twin = runs.find(
     (run) => run.state === "running" && run.planDigest === planDigest && run.snapshotDigest === snapshotDigest,
@@ -209,21 +227,31 @@ async function twinOf({ client }: LiveSession, planDigest: string, snapshotDiges
 }
 
 /** Follows runs; Ctrl-C leaves them running. A run that does not succeed makes the exit code 1. */
-export async function followToTheEnd(session: LiveSession, ids: readonly string[], json: boolean): Promise<Run[]> {
+export async function followToTheEnd(
+  { client, dashboard, targetName }: Connection,
+  ids: readonly string[],
+  json: boolean,
+): Promise<Run[]> {
   const detach = new AbortController();
   process.once("SIGINT", () => detach.abort());
   const output: FollowOutput = json ? "json" : process.stdout.isTTY ? "terminal" : "lines";
-  const runs = await followRuns(session.client, ids, output, detach.signal);
+  const runs = await followRuns(client, ids, output, detach.signal);
   if (json) for (const run of runs) printJson({ event: "run", run });
-  else for (const run of runs) printEnd(run, session.outputs.controllerUrl);
+  else for (const run of runs) printEnd(run, dashboard, onTarget(targetName));
   if (!detach.signal.aborted && runs.some(({ state }) => state !== "succeeded")) process.exitCode = 1;
   return runs;
 }
 
-function printEnd(run: Run, controllerUrl: string): void {
-  if (!hasEnded(run)) print(`${run.id} goes on; uplift attach ${run.id} follows it, uplift cancel ${run.id} ends it`);
-  else if (run.state === "succeeded") print(`${run.id} succeeded: uplift leaderboard, or ${controllerUrl}`);
+function printEnd(run: Run, dashboard: string, where: string): void {
+  if (!hasEnded(run))
+    print(`${run.id} goes on; uplift attach ${run.id}${where} follows it, uplift cancel ${run.id}${where} ends it`);
+  else if (run.state === "succeeded") print(`${run.id} succeeded: uplift leaderboard${where}, or ${dashboard}`);
   else print(`${run.id} ${run.state}${run.error ? `\n${run.error}` : ""}`);
+}
+
+/** What a command needs to be about this target; nothing for the one that is meant where none is named. */
+function onTarget(name: string): string {
+  return name === "local" ? "" : ` --target ${name}`;
 }
 
 /** quickstart-rl-20260102-150405-1a2b: readable, sortable, unique. */

@@ -27,7 +27,7 @@ export function checkpoint(tools: StepTools): StepExecutor<"checkpoint"> {
       const modelDir = join(output, "model");
       const step = job.train === null ? null : await completeStep(tools.layout.output(run.id, job.train), job.step);
       return (
-        notReady(run, job, step) ??
+        notReady(run, job, job.train === null || step !== null) ??
         followProcess(tools, context, {
           process: async () => {
             const conversations = join(output, "conversations.json");
@@ -65,7 +65,7 @@ async function completeStep(output: string, step: number): Promise<CompleteStep 
 }
 
 /** The digests a checkpoint's record names beside its own: what its training started from, and the root of that. */
-async function lineageOf(tools: StepTools, { run, job, resultOf }: StepContext<"checkpoint">) {
+export async function lineageOf(tools: StepTools, { run, job, resultOf }: StepContext<"checkpoint">) {
   if (job.train === null) return { runId: null, parent: null, base: null };
   const parent = await tools.checkpoint(String(resultOf(trainerOf(run, job).startFrom).checkpoint));
   return { runId: run.id, parent: parent.digest, base: parent.base };
@@ -85,9 +85,9 @@ async function modelArguments(tools: StepTools, context: StepContext<"checkpoint
     : ["merge", ...base, "--adapter", step.dir];
 }
 
-/** Why a trainer's step cannot be merged now; null when it can. */
-function notReady(run: Run, job: CheckpointJob, step: CompleteStep | null): StepStatus | null {
-  if (job.train === null || step !== null) return null;
+/** Why a trainer's step cannot be made a checkpoint of now; null when it can. */
+export function notReady(run: Run, job: CheckpointJob, isSaved: boolean): StepStatus | null {
+  if (isSaved) return null;
   const trainer = run.steps.find(({ id }) => id === job.train)?.state;
   if (trainer === "running" || trainer === "pending") return { kind: "waiting", why: null };
   return { kind: "failed", error: `${job.train} ended without saving step ${job.step}`, restart: false };
@@ -106,7 +106,7 @@ const AWKWARD = 'a.conf: port=42\nb.conf: "x" <é> \\n';
  * A conversation in every shape an attempt has, cut after each turn the model answers to: a prompt, a tool call, text
  * with two calls at once, a second question. Made of the family alone, so that the same model has the same probe.
  */
-async function probeConversations(family: string): Promise<{ messages: Message[]; tools: Tool[] }[]> {
+export async function probeConversations(family: string): Promise<{ messages: Message[]; tools: Tool[] }[]> {
   const { tools, description } = (await loadFamily(familyEntry(family).dir)).family;
   const [first, last] = [tools[0], tools.at(-1)];
   if (!first || !last) throw new Error(`family ${family} has no tool`);

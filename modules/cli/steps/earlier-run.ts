@@ -32,7 +32,7 @@ export async function earlierRun(options: {
   readonly runs: readonly NamedRun[];
   /** Digest of the task set to choose from. */
   readonly taskSet: string;
-  readonly store: ObjectStore;
+  readonly store: Pick<ObjectStore, "exists" | "get">;
 }): Promise<EarlierRun> {
   const { name, runs, taskSet, store } = options;
   const refuse = (issue: Omit<Issue, "path" | "asked">) =>

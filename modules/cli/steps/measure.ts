@@ -4,6 +4,7 @@
  * attempts that have ended, and the endpoint that was left is used again or ended.
  */
 import type { Checkpoint } from "../../../schemas/checkpoint.ts";
+import type { Endpoint } from "../../../schemas/endpoint.ts";
 import { UserError } from "../../../schemas/error.ts";
 import type { Evaluation, Lineage } from "../../../schemas/evaluation.ts";
 import type { Preset } from "../../../schemas/preset.ts";
@@ -11,14 +12,14 @@ import type { Progress, Run } from "../../../schemas/run.ts";
 import { readProbe } from "../../checkpoints/index.ts";
 import { evaluate as evaluateModel, planEvaluation } from "../../evaluation/index.ts";
 import type { StepContext, StepExecutor, StepStatus } from "../../runs/index.ts";
-import { serverCodeDigest } from "../../serving/index.ts";
-import type { EndpointHost } from "../endpoint-host.ts";
-import { PROJECT_DIR } from "../project.ts";
+import type { EndpointHost, EndpointRequest } from "../endpoint-host.ts";
 import { type StepTools, taskSetOf } from "./step-tools.ts";
 
 /** Where endpoints come from, and how long one may live. */
 export interface Endpoints {
-  readonly host: Pick<EndpointHost, "open" | "close" | "closePurpose">;
+  readonly host: Pick<EndpointHost, "close" | "closePurpose"> & {
+    open(request: EndpointRequest): Promise<Pick<Endpoint, "name" | "url" | "model"> & { readonly apiKey: string }>;
+  };
   readonly hours: number;
 }
 
@@ -45,7 +46,10 @@ type Measuring<Context> = Pick<StepExecutor, "slots"> & {
 };
 
 /** Codes of UserErrors that say something around the measurement broke. */
-const OUTAGES = new Set(["evaluation-infrastructure", "endpoint-not-ready", "service-start-failed", "stack-busy"]);
+const OUTAGES = new Set([
+  ...["evaluation-infrastructure", "endpoint-not-ready", "service-start-failed", "stack-busy"],
+  "object-store-unreachable",
+]);
 
 /** Purpose of a step's own endpoint; a killed controller's endpoint is found again by it. */
 const purposeOf = (runId: string, jobId: string) => `${jobId} of ${runId}`;
@@ -121,7 +125,7 @@ async function measureOnce<Context extends MeasuringContext>(
   const { run, job, resultOf } = context;
   const { serving } = run.plan;
   const checkpoint = await tools.checkpoint(String(resultOf(job.checkpoint).checkpoint));
-  const serverCode = await serverCodeDigest(serving.server, PROJECT_DIR);
+  const serverCode = await tools.serverCode(run.plan);
   const [taskSet, heldOutIds] = await Promise.all([taskSetOf(tools, run), measurement.tasks(context)]);
   const asked = { checkpoint, taskSet, heldOutIds, preset: measurement.preset(context), serving, serverCode };
   const { id } = await planEvaluation({ ...asked, environmentsUrl: tools.environmentsUrl });
@@ -140,6 +144,8 @@ async function measureOnce<Context extends MeasuringContext>(
     settings: serving,
     purpose: purposeOf(run.id, job.id),
     hours,
+    plan: run.plan,
+    signal,
   });
   try {
     const started = tools.now().getTime();

@@ -52,7 +52,7 @@ export async function putPassRates(
 
 /** Pass rates as they were stored; null where there are none under this key. */
 export async function getPassRates(
-  store: ObjectStore,
+  store: Pick<ObjectStore, "exists" | "get">,
   key: string,
 ): Promise<(Omit<PassRates, "tasks"> & { readonly rates: PassRate[] }) | null> {
   if (!(await store.exists(key))) return null;

@@ -4,7 +4,9 @@
 import { open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Checkpoint } from "../../../schemas/checkpoint.ts";
+import type { Digest } from "../../../schemas/digest.ts";
 import type { ObjectStore } from "../../../schemas/object-store.ts";
+import type { Plan } from "../../../schemas/plan.ts";
 import type { Progress, Run } from "../../../schemas/run.ts";
 import { TaskSet } from "../../../schemas/task.ts";
 import type { Layout, ProcessJob, ProcessScheduler, StepContext, StepStatus } from "../../runs/index.ts";
@@ -27,6 +29,8 @@ export interface StepTools {
   runsNamed(idOrRecipe: string): Promise<readonly NamedRun[]>;
   /** Null when the environment service answers, else why a step that needs it waits. */
   environmentOutage(): Promise<string | null>;
+  /** Digest of everything beside a plan's serving settings that decides what its model server answers. */
+  serverCode(plan: Plan): Promise<Digest>;
 }
 
 /** Exit code of a process that refuses its configuration: starting it again cannot help. */
@@ -85,7 +89,8 @@ export async function followProcess(
   }
 }
 
-async function failure(what: string, logPath: string): Promise<string> {
+/** What went wrong, and the end of the log that says why. */
+export async function failure(what: string, logPath: string): Promise<string> {
   const tail = (await tailOf(logPath, QUOTED_LINES)).map((line) => `  | ${line}`);
   return [`${what}; the end of ${logPath}:`, ...tail].join("\n");
 }

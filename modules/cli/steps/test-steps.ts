@@ -85,6 +85,7 @@ export class TestSteps {
       checkpoint: (digest) => findCheckpoint(store, digest),
       runsNamed: async (name) => worldOf().runs.filter(({ id, recipe }) => id === name || recipe === name),
       environmentOutage: async () => worldOf().outage,
+      serverCode: async () => digestJson("server code"),
     };
     world = new TestSteps(root, tools, checkpoint, taskSet, servers, servers[0]?.url ?? "");
     return world;

@@ -5,14 +5,15 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { UserError } from "../../../schemas/error.ts";
 import type { TrainJob } from "../../../schemas/job.ts";
-import type { Progress, Run } from "../../../schemas/run.ts";
+import type { Run } from "../../../schemas/run.ts";
 import { findComplete, folderOf } from "../../checkpoints/index.ts";
 import type { StepExecutor } from "../../runs/index.ts";
 import { familyEntry, loadFamily, ratesOf } from "../../tasks/index.ts";
-import { type StepMetrics, type TrainingInputs, trl } from "../../trainers/index.ts";
+import { type TrainingInputs, trl } from "../../trainers/index.ts";
 import { putPassRates, rolloutRatesKey } from "./pass-rates.ts";
 import { rlTasksOf } from "./selection.ts";
 import { followProcess, processKey, type StepTools, taskSetOf } from "./step-tools.ts";
+import { progressOf, summaryOf } from "./training-progress.ts";
 
 /** The executor. */
 export function train(tools: StepTools): StepExecutor<"train"> {
@@ -44,7 +45,8 @@ export function train(tools: StepTools): StepExecutor<"train"> {
           if (!complete.some(({ step }) => step === job.steps))
             return { kind: "failed", error: `it ended without its last checkpoint, step ${job.steps}`, restart: true };
           const { metrics } = await trl.readProgress(outputDir);
-          const passRates = job.stage === "rl" ? await storeOutcomes(tools, run, job, outputDir) : null;
+          const passRates =
+            job.stage === "rl" ? await storeOutcomes(tools, run, job, await trl.readOutcomes(outputDir)) : null;
           return { kind: "succeeded", result: { ...summaryOf(metrics), ...(passRates && { passRates }) } };
         },
       });
@@ -54,8 +56,13 @@ export function train(tools: StepTools): StepExecutor<"train"> {
 }
 
 /** Keeps how often each task was solved while RL trained on it; the key under which a later run finds that. */
-async function storeOutcomes(tools: StepTools, run: Run, job: TrainJob, outputDir: string): Promise<string> {
-  const rates = ratesOf(await trl.readOutcomes(outputDir));
+export async function storeOutcomes(
+  tools: StepTools,
+  run: Run,
+  job: TrainJob,
+  outcomes: Parameters<typeof ratesOf>[0],
+): Promise<string> {
+  const rates = ratesOf(outcomes);
   const key = rolloutRatesKey(run.id);
   const made = { runId: run.id, step: job.id, checkpoint: null, taskSet: run.plan.taskSet.digest };
   await putPassRates(tools.store, key, { ...made, rates });
@@ -87,37 +94,4 @@ function notHere(run: Run, job: TrainJob): UserError {
     allowed: "trl, the trainer of a local target",
     todo: "plan the recipe for a local target (--target local)",
   });
-}
-
-function progressOf(job: TrainJob, { phase, metrics }: Awaited<ReturnType<typeof trl.readProgress>>): Progress {
-  const last = metrics.at(-1);
-  const recent = metrics.slice(-5);
-  const seconds = recent.reduce((sum, { seconds }) => sum + seconds, 0) / Math.max(1, recent.length);
-  return {
-    done: last?.step ?? 0,
-    total: job.steps,
-    unit: "steps",
-    note: [phase ?? "starting", last && noteOf(last)].filter(Boolean).join(", "),
-    etaSeconds: last ? Math.round(seconds * (job.steps - last.step)) : null,
-  };
-}
-
-function noteOf({ reward, loss, attemptsLost }: StepMetrics): string {
-  const value = reward !== null ? `reward ${reward.toFixed(2)}` : loss !== null ? `loss ${loss.toFixed(3)}` : "";
-  return attemptsLost > 0 ? `${value}, ${attemptsLost} attempts lost to infrastructure` : value;
-}
-
-function summaryOf(metrics: readonly StepMetrics[]): Record<string, unknown> {
-  const last = metrics.slice(-3);
-  const mean = (values: (number | null)[]) => {
-    const known = values.filter((value): value is number => value !== null);
-    return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
-  };
-  return {
-    steps: metrics.at(-1)?.step ?? 0,
-    reward: mean(last.map(({ reward }) => reward)),
-    loss: mean(last.map(({ loss }) => loss)),
-    seconds: Math.round(metrics.reduce((sum, { seconds }) => sum + seconds, 0)),
-    attemptsLost: metrics.reduce((sum, { attemptsLost }) => sum + attemptsLost, 0),
-  };
 }

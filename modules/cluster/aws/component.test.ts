@@ -69,15 +69,15 @@ describe("the program", () => {
     expect(managed.filter((arn) => /Admin|FullAccess|PowerUser/.test(arn as string))).toEqual([]);
   });
 
-  test("only the controller's pods reach the buckets", () => {
+  test("only the controller's pods reach the buckets, and those that fetch weights", () => {
     const accounts = of(all, "aws:eks/podIdentityAssociation:PodIdentityAssociation").map(
       ({ inputs: one }) => `${one.namespace}/${one.serviceAccount}`,
     );
-    expect(accounts).toEqual(["kube-system/cluster-autoscaler", "uplift/controller"]);
+    expect(accounts).toEqual(["kube-system/cluster-autoscaler", "uplift/controller", "uplift-serving/weights"]);
     const s3 = of(all, "aws:iam/rolePolicy:RolePolicy").filter(({ inputs: one }) =>
       (one.policy as string).includes("s3:"),
     );
-    expect(s3.map(({ name }) => name)).toEqual(["controller"]);
+    expect(s3.map(({ name }) => name)).toEqual(["controller", "weights"]);
   });
 
   test("a dashboard behind AWS's load balancer has its controller's identity, which changes what its cluster made and no more", async () => {

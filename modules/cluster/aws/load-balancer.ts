@@ -8,18 +8,19 @@ import { CHARTS, thirdPartyImage } from "../../../schemas/pins.ts";
 import { placement } from "../../../schemas/placement.ts";
 import { ALB } from "../../../schemas/platform.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
-import type { ChartInstall } from "../slurm/operator-charts.ts";
+import { type ChartInstall, inMirror } from "../slurm/operator-charts.ts";
 import { targetTags } from "./target.ts";
 
 const NAME = "aws-load-balancer-controller";
 const NAMESPACE = "kube-system";
+const CHART = CHARTS.awsLoadBalancerController;
 /** Who it is; AwsFoundation gives this account its role. */
 export const LOAD_BALANCER_ACCOUNT = { namespace: NAMESPACE, serviceAccount: NAME } as const;
 
-/** A chart of a repository of the older kind: an index and packages on a web server. */
+/** A chart of a repository of the older kind, an index and packages on a web server, unless the target has it from elsewhere. */
 export interface RepositoryChart extends ChartInstall {
   /** https://… */
-  readonly repository: string;
+  readonly repository?: string;
 }
 
 /** Whether a target's dashboard is behind a load balancer of AWS that the platform makes. */
@@ -31,12 +32,14 @@ export function hasLoadBalancer(target: PlatformTarget): boolean {
 export function ingressCharts({ target }: { readonly target: PlatformTarget }): RepositoryChart[] {
   if (target.kind !== "aws" || !hasLoadBalancer(target)) return [];
   const { nodeSelector, tolerations } = placement(target, "platform");
+  const { loadBalancerController: mirror } = target.platform.charts;
   const image = thirdPartyImage("loadBalancerController", target.platform.pins);
   // The chart joins the two with a colon: "name@sha256" and the digest.
   const colon = image.lastIndexOf(":");
   return [
     {
-      ...{ name: NAME, namespace: NAMESPACE, ...CHARTS.awsLoadBalancerController },
+      ...{ name: NAME, namespace: NAMESPACE },
+      ...(mirror === undefined ? CHART : { chart: inMirror(mirror, NAME), version: CHART.version }),
       values: {
         image: { repository: image.slice(0, colon), tag: image.slice(colon + 1) },
         // Pods may not ask their node where they are: one hop of metadata.

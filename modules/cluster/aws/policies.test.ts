@@ -1,5 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { autoscalerPolicy, bucketPolicy, controllerPolicy, dataKeyPolicy, podTrust } from "./policies.ts";
+import {
+  autoscalerPolicy,
+  bucketPolicy,
+  controllerPolicy,
+  dataKeyPolicy,
+  podTrust,
+  weightsPolicy,
+} from "./policies.ts";
 
 const BUCKETS = {
   ...{ accountId: "111122223333", snapshots: "s", checkpoints: "c", traces: "t", datasets: "d", key: "arn:aws:kms:k" },
@@ -16,6 +23,12 @@ describe("policies", () => {
     expect(controllerPolicy(BUCKETS).Statement[1]?.Resource).toEqual([
       ...["arn:aws:s3:::s/*", "arn:aws:s3:::c/*", "arn:aws:s3:::t/*", "arn:aws:s3:::d/*"],
     ]);
+  });
+
+  test("let an endpoint's pod read weights from one bucket, and write nothing", () => {
+    const { Statement } = weightsPolicy(BUCKETS);
+    expect(allowed({ Statement })).toEqual(["s3:ListBucket", "s3:GetObject", "kms:Decrypt"]);
+    expect(Statement.map(({ Resource }) => Resource)).toEqual(["arn:aws:s3:::c", "arn:aws:s3:::c/*", "arn:aws:kms:k"]);
   });
 
   test("keep the controller from writing over what the file system copied", () => {

@@ -79,6 +79,17 @@ export function controllerPolicy(buckets: Buckets): Policy {
   );
 }
 
+/** An endpoint's pod reads weights: the checkpoints bucket, and no other. */
+export function weightsPolicy(buckets: Buckets): Policy {
+  const bucket = bucketArn(buckets.checkpoints);
+  const ours = owned(buckets);
+  return policy(
+    { Sid: "List", Effect: "Allow", Action: "s3:ListBucket", Resource: bucket, Condition: ours },
+    { Sid: "Read", Effect: "Allow", Action: "s3:GetObject", Resource: `${bucket}/*`, Condition: ours },
+    { Sid: "Key", Effect: "Allow", Action: "kms:Decrypt", Resource: buckets.key },
+  );
+}
+
 const owned = ({ accountId }: Buckets) => ({ StringEquals: { "aws:ResourceAccount": accountId } });
 
 /** The FSx driver mounts the one file system there is; it makes none. */

@@ -9,7 +9,7 @@ import type { ConfigMap } from "kubernetes-types/core/v1.js";
 import type { RuntimeClass } from "kubernetes-types/node/v1.js";
 import { UserError } from "../../../schemas/error.ts";
 import { labels, type Manifest, NAMESPACES } from "../../../schemas/manifest.ts";
-import { thirdPartyImage } from "../../../schemas/pins.ts";
+import { GVISOR, thirdPartyImage } from "../../../schemas/pins.ts";
 import { placement } from "../../../schemas/placement.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
 import { scriptText } from "../script-text.ts";
@@ -18,9 +18,8 @@ import { daemonSet } from "./daemon-set.ts";
 /** containerd's names of the runtimes. */
 const HANDLERS = { gvisor: "runsc", kata: "kata" } as const;
 
-/** A dated release never changes; its files come with their SHA-512 (gvisor.dev, "Install a specific release"). */
+/** Dated releases (gvisor.dev, "Install a specific release"). */
 const GVISOR_URL = "https://storage.googleapis.com/gvisor/releases/release";
-const GVISOR_RELEASE = "20260511";
 
 const INSTALLER = "gvisor-installer";
 
@@ -55,8 +54,20 @@ function installerScript(): ConfigMap & Manifest {
     apiVersion: "v1",
     kind: "ConfigMap",
     metadata: { name: INSTALLER, namespace: NAMESPACES.system, labels: labels(INSTALLER) },
-    data: { "install-gvisor.sh": scriptText("nodes/scripts/install-gvisor.sh") },
+    data: {
+      "install-gvisor.sh": scriptText("nodes/scripts/install-gvisor.sh"),
+      ...Object.fromEntries(
+        Object.entries(GVISOR.sha512).map(([machine, sums]) => [`sha512.${machine}`, sumsFile(sums)]),
+      ),
+    },
   };
+}
+
+/** As sha512sum -c reads them. */
+function sumsFile(sums: Readonly<Record<string, string>>): string {
+  return Object.entries(sums)
+    .map(([program, sum]) => `${sum}  ${program}\n`)
+    .join("");
 }
 
 function installer(target: PlatformTarget): Manifest {
@@ -70,7 +81,7 @@ function installer(target: PlatformTarget): Manifest {
         command: ["sh", "-c", "sh /uplift/install-gvisor.sh && touch /tmp/installed && exec sleep infinity"],
         env: [
           { name: "GVISOR_URL", value: GVISOR_URL },
-          { name: "GVISOR_RELEASE", value: GVISOR_RELEASE },
+          { name: "GVISOR_RELEASE", value: GVISOR.release },
         ],
         readinessProbe: { exec: { command: ["test", "-f", "/tmp/installed"] }, periodSeconds: 10 },
         resources: { requests: { cpu: "10m", memory: "32Mi" }, limits: { memory: "256Mi" } },

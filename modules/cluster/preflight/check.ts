@@ -31,6 +31,7 @@ export const ok = (parts: Omit<Parts, "todo">): Found => ({ status: "ok", todo: 
 export const warning = (parts: Parts): Found => ({ status: "warning", ...parts });
 export const error = (parts: Parts): Found => ({ status: "error", ...parts });
 export const unchecked = (parts: Parts): Found => ({ status: "unchecked", ...parts });
+export const later = (parts: Parts): Found => ({ status: "later", ...parts });
 
 /** Runs all at once. A check without an answer at the deadline, or that throws, is `unchecked` and stops no other. */
 export async function runChecks(checks: readonly Check[], deadlineSeconds: number): Promise<Finding[]> {

@@ -20,18 +20,25 @@ import { connectRegistries } from "./registry/api.ts";
 export interface ClientOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly pulumi: Programs["pulumi"];
+  readonly provider: Programs["provider"];
+  /** Variables whose values the platform has already. */
+  readonly kept: ReadonlySet<string>;
   readonly now: Date;
 }
 
 /** Connects nothing yet: each client does when it is asked. close() ends them. */
-export function connectClients(target: ClusterTarget, { env, pulumi, now }: ClientOptions): PreflightClients {
+export function connectClients(
+  target: ClusterTarget,
+  { env, pulumi, provider, kept, now }: ClientOptions,
+): PreflightClients {
   const registries = connectRegistries();
   const standable = platformTarget(target);
   const platform = standable.kind === "aws" ? awsClients(standable) : kubernetesClients(standable.kubeContext);
   return {
     ...{ platform, registries, now },
-    programs: { pulumi, onPath: (name) => onPath(name, env.PATH ?? "") },
+    programs: { pulumi, provider, onPath: (name) => onPath(name, env.PATH ?? "") },
     hasVariable: (name) => (env[name] ?? "") !== "",
+    isKept: (name) => kept.has(name),
     close: () => {
       registries.close();
       platform.api?.close();

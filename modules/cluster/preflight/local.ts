@@ -4,12 +4,20 @@
 import { canonicalJson, digestJson, shortDigest } from "../../../schemas/digest.ts";
 import type { Plan } from "../../../schemas/plan.ts";
 import { type ClusterTarget, planned } from "../../../schemas/target.ts";
-import { type Check, error, ok, warning } from "./check.ts";
+import { CannotCheck, type Check, error, ok, warning } from "./check.ts";
+import type { RegistryApi } from "./registry/api.ts";
+
+/** Pulumi's providers that a platform is made with. */
+export type ProviderName = "aws" | "kubernetes";
 
 /** Programs of this machine: where each is, or null. */
 export interface Programs {
   /** Pulumi's engine, as `up` finds it; rejects with what to do where there is none. */
   pulumi(): Promise<string>;
+  /** A provider of it: its plugin on this machine, or null, and where Pulumi would download it. */
+  provider(
+    name: ProviderName,
+  ): Promise<{ readonly version: string; readonly path: string | null; readonly download: string }>;
   onPath(name: string): Promise<string | null>;
 }
 
@@ -50,7 +58,7 @@ function differing(before: object, after: object): string[] {
 }
 
 /** Programs that `up` starts. */
-export function programChecks(target: ClusterTarget, programs: Programs): Check[] {
+export function programChecks(target: ClusterTarget, programs: Programs, servers: Pick<RegistryApi, "isAt">): Check[] {
   const pulumi: Check = {
     ...{ area: "machine", name: "program", subject: "pulumi" },
     run: async () => {
@@ -72,5 +80,34 @@ export function programChecks(target: ClusterTarget, programs: Programs): Check[
       return error({ found: "not on PATH", wanted, todo: "install the AWS CLI, version 2" });
     },
   };
-  return target.kind === "aws" ? [pulumi, aws] : [pulumi];
+  const provider = (name: ProviderName) => providerCheck(name, programs, servers);
+  return target.kind === "aws"
+    ? [pulumi, provider("aws"), provider("kubernetes"), aws]
+    : [pulumi, provider("kubernetes")];
+}
+
+/** Pulumi looks for a provider on this machine, then downloads it; where neither works `up` fails at its first resource. */
+function providerCheck(name: ProviderName, programs: Programs, servers: Pick<RegistryApi, "isAt">): Check {
+  return {
+    ...{ area: "machine", name: "provider", subject: `Pulumi's ${name} provider` },
+    run: async () => {
+      const { version, path, download } = await programs.provider(name);
+      const wanted = `version ${version}, on this machine or to be downloaded`;
+      if (path !== null) return ok({ found: path, wanted });
+      const place = download.slice(0, download.lastIndexOf("/"));
+      const at = await servers.isAt(download).catch((failure: unknown) => {
+        if (failure instanceof CannotCheck) return failure;
+        throw failure;
+      });
+      if (at === true) return ok({ found: `Pulumi downloads it at the first \`up\` (${place})`, wanted });
+      return error({
+        found: `not on this machine, and ${at === false ? `${place} has no such file` : at.found}`,
+        wanted,
+        todo:
+          name === "kubernetes"
+            ? "build it once (tools/engines.sh pulumi-kubernetes), or run `up` where Pulumi can download it"
+            : `run \`up\` where Pulumi can download it, or fetch ${download} elsewhere and put pulumi-resource-${name} on PATH`,
+      });
+    },
+  };
 }

@@ -17,10 +17,11 @@ import { bucketChecks } from "./aws/buckets.ts";
 import { addonChecks, eksUpgradeCheck, eksVersionCheck } from "./aws/eks.ts";
 import { instanceFactChecks, offeringChecks } from "./aws/instance-types.ts";
 import { addressCheck, zoneChecks } from "./aws/network.ts";
-import { countQuotaChecks, vcpuQuotaChecks } from "./aws/quotas.ts";
+import { countQuotaChecks, dataQuotaChecks, vcpuQuotaChecks } from "./aws/quotas.ts";
 import { reservationChecks } from "./aws/reservation.ts";
 import { ingressControllerCheck } from "./aws/web.ts";
 import { type Check, runChecks } from "./check.ts";
+import { expertChecks } from "./expert.ts";
 import { accessCheck } from "./kubernetes/access.ts";
 import type { Contexts, KubernetesApi } from "./kubernetes/api.ts";
 import { contextCheck, versionCheck } from "./kubernetes/cluster.ts";
@@ -64,6 +65,8 @@ export interface PreflightClients {
   readonly programs: Programs;
   /** Whether an environment variable is set and not empty. */
   hasVariable(name: string): boolean;
+  /** Whether the platform has the value of one that is not set, which then stays. */
+  isKept(name: string): boolean;
   readonly now: Date;
   /** Ends requests that nobody waits for any more. */
   close(): void;
@@ -80,8 +83,9 @@ export async function preflight(
   const cluster = clusterOf(target, clients);
   const common = [
     ...planChecks(target, plans),
-    ...programChecks(target, clients.programs),
-    ...secretChecks(platform, plans, clients.hasVariable, cluster),
+    ...expertChecks(target, plans, cluster),
+    ...programChecks(target, clients.programs, clients.registries),
+    ...secretChecks(platform, plans, clients, cluster),
   ];
   const standable = platformTarget(target);
   const images = [...imageChecks(clients.registries, standable), ...chartChecks(clients.registries, standable)];
@@ -93,7 +97,7 @@ export async function preflight(
 
 /** A report of findings, in the order of the areas. */
 export function reportOf(target: ClusterTarget, plans: readonly Plan[], findings: readonly Finding[]): PreflightReport {
-  const counts: Record<FindingStatus, number> = { ok: 0, warning: 0, error: 0, unchecked: 0 };
+  const counts: Record<FindingStatus, number> = { ok: 0, warning: 0, error: 0, unchecked: 0, later: 0 };
   for (const { status } of findings) counts[status] += 1;
   return {
     ...{ target: target.name, kind: target.kind },
@@ -102,7 +106,7 @@ export function reportOf(target: ClusterTarget, plans: readonly Plan[], findings
   };
 }
 
-/** Whether `up` may go on; under `strict` everything has to be known and well. */
+/** Whether `up` may go on; under `strict` everything that can be known before it has to be known and well. */
 export function passes({ counts }: PreflightReport, strict = false): boolean {
   return counts.error === 0 && (!strict || (counts.warning === 0 && counts.unchecked === 0));
 }
@@ -153,6 +157,7 @@ function awsChecks(target: AwsTarget, plans: readonly Plan[], { api, names }: Aw
     ...reservationChecks(api, target, pools, plans, now),
     ...vcpuQuotaChecks(api, target, pools),
     ...countQuotaChecks(api, target, names),
+    ...dataQuotaChecks(api, target),
     ...offeringChecks(api, target, pools),
     ...instanceFactChecks(api, pools),
     ...amiChecks(api, target, now),

@@ -8,27 +8,33 @@ import { type AwsPlatform, type KubernetesPlatform, secretSources } from "../../
 import { CannotCheck, type Check, error, ok } from "./check.ts";
 import { type KubernetesApi, METADATA_ONLY } from "./kubernetes/api.ts";
 
+/** What is known of variables, and of the values that a platform was made with. */
+export interface Variables {
+  hasVariable(name: string): boolean;
+  isKept(name: string): boolean;
+}
+
 /** One check a secret, and one for those the plans' jobs need and nothing gives. */
 export function secretChecks(
   platform: AwsPlatform | KubernetesPlatform,
   plans: readonly Plan[],
-  hasVariable: (name: string) => boolean,
+  variables: Variables,
   cluster: Pick<KubernetesApi, "get">,
 ): Check[] {
   const each = secretSources(platform).map(({ field, source }): Check => {
     const subject = `platform.${field}`;
     return {
       ...{ area: "secrets", name: "secret", subject },
-      run: async () =>
-        source.kind === "environment" ? inEnvironment(source, hasVariable) : inCluster(source, cluster),
+      run: async () => (source.kind === "environment" ? inEnvironment(source, variables) : inCluster(source, cluster)),
     };
   });
   return plans.some((plan) => secretsOf(plan).length > 0) ? [...each, jobSecretsCheck(platform, plans)] : each;
 }
 
-function inEnvironment({ variable }: { variable: string }, hasVariable: (name: string) => boolean) {
+function inEnvironment({ variable }: { variable: string }, { hasVariable, isKept }: Variables) {
   const wanted = `environment variable ${variable}`;
   if (hasVariable(variable)) return ok({ found: "set", wanted });
+  if (isKept(variable)) return ok({ found: `${variable} is not set: the value that the platform has stays`, wanted });
   return error({
     found: "not set, or empty",
     wanted,

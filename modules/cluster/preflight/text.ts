@@ -36,6 +36,7 @@ export function summary({ counts }: PreflightReport): string {
     counts.error > 0 && (counts.error === 1 ? "1 error" : `${counts.error} errors`),
     counts.warning > 0 && (counts.warning === 1 ? "1 warning" : `${counts.warning} warnings`),
     counts.unchecked > 0 && `${counts.unchecked} unchecked`,
+    counts.later > 0 && `${counts.later} for \`up\` to find out`,
     `${counts.ok} ok`,
   ];
   return words.filter((word) => word !== false).join(", ");
@@ -51,7 +52,9 @@ function areaLines(findings: readonly Finding[]): string[] {
       finding.status === "ok"
         ? []
         : [
-            ...(finding.status === "unchecked" ? [] : wrapped(`wanted: ${finding.wanted}`, `${indent}  `)),
+            ...(finding.status === "unchecked" || finding.status === "later"
+              ? []
+              : wrapped(`wanted: ${finding.wanted}`, `${indent}  `)),
             ...wrapped(`to do:  ${finding.todo}`, `${indent}  `),
           ];
     const [only = ""] = subjects;

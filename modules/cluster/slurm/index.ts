@@ -5,3 +5,4 @@
 export { SLURM_REST_URL } from "./names.ts";
 export { type ChartInstall, operatorCharts } from "./operator-charts.ts";
 export { slurmManifests } from "./slurm-manifests.ts";
+export { controllerToken, expiredToken } from "./token.ts";

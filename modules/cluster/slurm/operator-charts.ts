@@ -107,13 +107,18 @@ function apart(name: string): PodAntiAffinity {
 /** The chart's own place, or the target's mirror or folder of charts. */
 function chart(
   target: PlatformTarget,
-  key: keyof typeof CHARTS,
+  key: "certManager" | "slurmOperator" | "slurmOperatorCrds",
   name: string,
 ): Pick<ChartInstall, "chart" | "version"> {
-  const charts = target.kind === "aws" ? {} : target.platform.charts;
-  const mirror = key === "certManager" ? charts.certManager : charts.slurmOperator;
+  const { certManager, slurmOperator } = target.platform.charts;
+  const mirror = key === "certManager" ? certManager : slurmOperator;
   const { chart: own, version } = CHARTS[key];
-  return { chart: mirror === undefined ? own : `${mirror.replace(/\/$/, "")}/${name}`, version };
+  return { chart: mirror === undefined ? own : inMirror(mirror, name), version };
+}
+
+/** A chart's place in a mirror or a folder of charts. */
+export function inMirror(mirror: string, name: string): string {
+  return `${mirror.replace(/\/$/, "")}/${name}`;
 }
 
 /** "name:tag" and "name@sha256:…" alike: the chart joins the two with a colon. */

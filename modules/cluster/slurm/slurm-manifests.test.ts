@@ -1,4 +1,4 @@
-import { X509Certificate } from "node:crypto";
+import { createHmac, X509Certificate } from "node:crypto";
 import fc from "fast-check";
 import type { ConfigMap } from "kubernetes-types/core/v1.js";
 import { describe, expect, it } from "vitest";
@@ -6,8 +6,9 @@ import { INSTANCES, Instance } from "../../../schemas/instance.ts";
 import { late, type Manifest } from "../../../schemas/manifest.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
 import { awsTarget, kubernetesTarget, slurmArgs } from "./fixture.ts";
-import type { Accounting, Controller, LoginSet, NodeSet, RestApi } from "./slinky-types.ts";
+import type { Accounting, Controller, LoginSet, NodeSet, RestApi, Token } from "./slinky-types.ts";
 import { slurmManifests } from "./slurm-manifests.ts";
+import { expiredToken } from "./token.ts";
 
 interface Kinds {
   Controller: Controller;
@@ -15,6 +16,7 @@ interface Kinds {
   Accounting: Accounting;
   LoginSet: LoginSet;
   RestApi: RestApi;
+  Token: Token;
 }
 
 function only<K extends keyof Kinds>(manifests: readonly Manifest[], kind: K): Kinds[K] {
@@ -188,7 +190,7 @@ describe("people", () => {
 
   it("who are new restart slurmctld, slurmdbd and login, and no worker", () => {
     const bob = { name: "bob", uid: 2002, publicKeys: [] };
-    const init = (target: PlatformTarget, kind: keyof Kinds) =>
+    const init = (target: PlatformTarget, kind: "Controller" | "Accounting" | "LoginSet") =>
       only(of(target), kind).spec.template?.spec?.initContainers?.find(({ name }) => name === "identity");
     const before = kubernetesTarget();
     const after = kubernetesTarget({ users: [...before.platform.users, bob] });
@@ -271,14 +273,40 @@ describe("Slurm's REST API", () => {
   });
 });
 
+describe("the controller's token", () => {
+  it("is of the user uplift, signed by a key that stays in Slurm's namespace, and renewed", () => {
+    const { metadata, spec } = only(of(kubernetesTarget()), "Token");
+    expect([metadata.namespace, metadata.name]).toEqual(["uplift", "uplift-controller"]);
+    expect(spec).toEqual({
+      jwtKeyRef: { name: "slurm-auth-jwt", namespace: "slurm", key: "jwt.key" },
+      ...{ username: "uplift", lifetime: "24h", refresh: true, secretRef: { name: "slurm-token-1", key: "token" } },
+    });
+  });
+
+  it("lies in another Secret when the keys are made anew, since the operator renews none with an old signature", () => {
+    const { secretRef } = only(of(kubernetesTarget({ keyGeneration: 2 })), "Token").spec;
+    expect(secretRef).toEqual({ name: "slurm-token-2", key: "token" });
+  });
+
+  it("begins as one that expired long ago", () => {
+    const [head, claims, signature] = expiredToken("the key").split(".");
+    const read = (part = "") => JSON.parse(Buffer.from(part, "base64url").toString());
+    expect([read(head), read(claims)]).toEqual([
+      { alg: "HS256", typ: "JWT" },
+      { sun: "uplift", iat: 0, exp: 1 },
+    ]);
+    expect(signature).toBe(createHmac("sha256", "the key").update(`${head}.${claims}`).digest("base64url"));
+  });
+});
+
 describe("every object", () => {
-  it("lies in the namespace slurm, is labelled as ours, and has a name of its own", () => {
+  it("lies in the namespace slurm but for the controller's token, is labelled as ours, and has a name of its own", () => {
     for (const target of [kubernetesTarget({ prometheus: true }), awsTarget()]) {
       const manifests = of(target);
       const names = manifests.map(({ apiVersion, kind, metadata }) => `${apiVersion} ${kind} ${metadata.name}`);
       expect(new Set(names).size).toBe(names.length);
-      for (const { metadata } of manifests) {
-        expect(metadata.namespace).toBe("slurm");
+      for (const { kind, metadata } of manifests) {
+        expect(metadata.namespace).toBe(kind === "Token" ? "uplift" : "slurm");
         expect(metadata.labels?.["app.kubernetes.io/part-of"]).toBe("uplift");
         expect(metadata.name).toMatch(/^[a-z]([a-z0-9-]*[a-z0-9])?$/);
         expect(metadata.name.length).toBeLessThanOrEqual(52);

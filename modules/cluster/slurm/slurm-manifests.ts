@@ -1,6 +1,6 @@
 /**
- * Slurm's manifests: a target and its pools → every object of the namespace `slurm`, in the order in which they are made. Pure.
- * Before them: cert-manager, the operator's kinds and the operator (operator-charts.ts), the claim of the shared storage and the
+ * Slurm's manifests: a target and its pools → every object of the namespace `slurm`, and the controller's token in `uplift`, in
+ * the order in which they are made. Pure. Before them: cert-manager, the operator's kinds and the operator (operator-charts.ts), the claim of the shared storage and the
  * Secrets that names.ts lists. Removed in the opposite order, the kinds last: all objects of a kind go with it.
  */
 import type { Manifest } from "../../../schemas/manifest.ts";
@@ -11,6 +11,7 @@ import { identityManifest } from "./identity.ts";
 import { loginManifests } from "./login.ts";
 import { networkPolicies } from "./network.ts";
 import { restApi } from "./rest-api.ts";
+import { token } from "./token.ts";
 import { workerManifests } from "./workers.ts";
 
 export function slurmManifests(args: SlurmArgs): Manifest[] {
@@ -22,5 +23,6 @@ export function slurmManifests(args: SlurmArgs): Manifest[] {
     restApi(args),
     ...loginManifests(args),
     ...workerManifests(args, args.pools.training),
+    token(args.target),
   ];
 }

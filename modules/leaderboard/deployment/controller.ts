@@ -1,12 +1,23 @@
 /**
- * Controller: the one long-lived process of a platform (API, dashboard, leaderboard, reconcile loop) as Kubernetes objects. In: target
- * and where its objects are. Out: account with its role, the migrations before it, Deployment, Service.
+ * Controller: the one long-lived process of a platform (API, dashboard, leaderboard, reconcile loop) as Kubernetes objects. In: target,
+ * its serving nodes, where its objects are and where Slurm answers. Out: account with its role, the migrations before it,
+ * Deployment, Service.
  */
 import type { Deployment } from "kubernetes-types/apps/v1.js";
 import type { Job } from "kubernetes-types/batch/v1.js";
 import type { ConfigMap, Container, EnvVar, Service, ServiceAccount, Volume } from "kubernetes-types/core/v1.js";
 import type { Role, RoleBinding } from "kubernetes-types/rbac/v1.js";
-import { labels, type Manifest, NAMESPACES, readyWithin, UPLIFT_UID } from "../../../schemas/manifest.ts";
+import { digestJson } from "../../../schemas/digest.ts";
+import {
+  labels,
+  type Manifest,
+  NAMESPACES,
+  readyWithin,
+  type SecretKey,
+  SHARED_CLAIM,
+  UPLIFT_UID,
+} from "../../../schemas/manifest.ts";
+import type { GpuPool } from "../../../schemas/pool.ts";
 import type { ClusterStackOutputs } from "../../../schemas/stack.ts";
 import type { PlatformTarget } from "../../../schemas/target.ts";
 import {
@@ -26,6 +37,10 @@ export interface ControllerArgs {
   readonly target: PlatformTarget;
   /** As the stack exports them; names may be late values. */
   readonly objects: ClusterStackOutputs["objects"];
+  /** Nodes of the endpoints that it makes. Not with the plans' wants: each `up` would start it anew. */
+  readonly servingPool: GpuPool;
+  /** Where jobs are submitted, and the entry of a Secret in the namespace `uplift` that holds the JWT for it. */
+  readonly slurm: { readonly url: string; readonly token: SecretKey };
 }
 
 const RBAC = "rbac.authorization.k8s.io";
@@ -48,24 +63,27 @@ function account() {
 }
 
 /**
- * What modules/serving/cluster-state.ts does: it looks at endpoints, and removes one whose time is over, by its label. It makes
- * none: whoever may make Deployments may mount every Secret of the namespace. Of Secrets it reads no value.
+ * What modules/serving/cluster-state.ts and cluster-apply.ts do: look at endpoints, make those of evaluations by server-side apply
+ * (which is patch, and create where there is none), and remove them and any whose time is over, by their label. Kubernetes lets it
+ * give an endpoint's guard only what it may itself: reading Deployments and scaling them. A Secret is made by name and read
+ * again, which no rule can bind to keys of endpoints; whoever may make Deployments could mount all of the namespace anyway.
  */
 function role() {
-  const removed = ["deletecollection"];
+  const made = ["create", "patch", "deletecollection"];
   return {
     apiVersion: `${RBAC}/v1`,
     kind: "Role",
     metadata: { ...metadataOf(CONTROLLER), namespace: NAMESPACES.serving },
     rules: [
-      { apiGroups: ["apps"], resources: ["deployments"], verbs: ["list", "deletecollection"] },
+      { apiGroups: ["apps"], resources: ["deployments"], verbs: ["get", "list", ...made] },
+      { apiGroups: ["apps"], resources: ["deployments/scale"], verbs: ["patch"] },
       { apiGroups: [""], resources: ["pods", "events"], verbs: ["list"] },
-      { apiGroups: ["batch"], resources: ["cronjobs"], verbs: removed },
-      { apiGroups: [""], resources: ["services", "serviceaccounts"], verbs: removed },
-      { apiGroups: [""], resources: ["secrets"], verbs: ["delete"] },
-      { apiGroups: ["networking.k8s.io"], resources: ["networkpolicies"], verbs: removed },
-      { apiGroups: [RBAC], resources: ["roles", "rolebindings"], verbs: removed },
-      { apiGroups: ["monitoring.coreos.com"], resources: ["servicemonitors"], verbs: removed },
+      { apiGroups: ["batch"], resources: ["cronjobs"], verbs: made },
+      { apiGroups: [""], resources: ["services", "serviceaccounts"], verbs: made },
+      { apiGroups: [""], resources: ["secrets"], verbs: ["create", "get", "delete"] },
+      { apiGroups: ["networking.k8s.io"], resources: ["networkpolicies"], verbs: made },
+      { apiGroups: [RBAC], resources: ["roles", "rolebindings"], verbs: made },
+      { apiGroups: ["monitoring.coreos.com"], resources: ["servicemonitors"], verbs: made },
     ],
   } satisfies Role & Manifest;
 }
@@ -80,12 +98,14 @@ function roleBinding() {
   } satisfies RoleBinding & Manifest;
 }
 
-function configuration({ objects }: ControllerArgs) {
+/** The target holds names of secrets, no values. */
+function configuration({ objects, target, servingPool }: ControllerArgs) {
+  const file = (value: object) => `${JSON.stringify(value, null, 2)}\n`;
   return {
     apiVersion: "v1",
     kind: "ConfigMap",
     metadata: metadataOf(CONTROLLER),
-    data: { "objects.json": `${JSON.stringify(objects, null, 2)}\n` },
+    data: { "objects.json": file(objects), "target.json": file({ target, servingPool }) },
   } satisfies ConfigMap & Manifest;
 }
 
@@ -126,7 +146,7 @@ function migrations({ target }: ControllerArgs) {
 }
 
 function deployment(args: ControllerArgs) {
-  const { target } = args;
+  const { target, servingPool, slurm } = args;
   return {
     apiVersion: "apps/v1",
     kind: "Deployment",
@@ -142,6 +162,7 @@ function deployment(args: ControllerArgs) {
           // What the processes read once, at their start: a change is a new pod.
           annotations: {
             "uplift.dev/objects": JSON.stringify(args.objects),
+            "uplift.dev/target": digestJson({ target, servingPool }),
             "uplift.dev/key-generation": String(target.platform.keyGeneration),
           },
         },
@@ -153,6 +174,12 @@ function deployment(args: ControllerArgs) {
           volumes: [
             secretVolume("database", "database", ["url"]),
             secretVolume("web", "web-token", ["token"]),
+            {
+              name: "slurm",
+              secret: { secretName: slurm.token.name, items: [{ key: slurm.token.key, path: "token" }] },
+            },
+            // Runs, models and snapshots, as every job sees them.
+            { name: "shared", persistentVolumeClaim: { claimName: SHARED_CLAIM } },
             { name: "config", configMap: { name: CONTROLLER } },
             API_ACCESS,
             // Copies of objects: traces that somebody looks at.
@@ -168,17 +195,20 @@ function deployment(args: ControllerArgs) {
 
 function controllerContainer(args: ControllerArgs): Container {
   const probe = (path: string) => ({ httpGet: { path, port: "http" }, timeoutSeconds: 5 });
-  return upliftContainer(args.target, controllerOptions(args.target), {
+  return upliftContainer(args.target, controllerOptions(args), {
     name: CONTROLLER,
     env: objectsAccess(args),
     ports: [{ name: "http", containerPort: CONTROLLER_PORT }],
-    resources: { requests: { cpu: "500m", memory: "1Gi" }, limits: { cpu: "4", memory: "4Gi" } },
+    // Expert collections run in it, each attempt with its own conversation in memory.
+    resources: { requests: { cpu: "1", memory: "2Gi" }, limits: { cpu: "4", memory: "8Gi" } },
     startupProbe: { ...probe("/health"), periodSeconds: 2, failureThreshold: 90 },
     readinessProbe: { ...probe("/ready"), periodSeconds: 10 },
     livenessProbe: { ...probe("/health"), periodSeconds: 20, failureThreshold: 6 },
     volumeMounts: [
       { name: "database", mountPath: "/secrets/database", readOnly: true },
       { name: "web", mountPath: "/secrets/web", readOnly: true },
+      { name: "slurm", mountPath: "/secrets/slurm", readOnly: true },
+      { name: "shared", mountPath: args.target.storage.mountPath },
       { name: "config", mountPath: "/config", readOnly: true },
       { name: "api-access", mountPath: "/var/run/secrets/kubernetes.io/serviceaccount", readOnly: true },
       { name: "work", mountPath: "/work" },
@@ -200,15 +230,20 @@ const API_ACCESS: Volume = {
 };
 
 /** The command line: modules/cli/commands/controller.ts. */
-function controllerOptions({ environments: { host, port } }: PlatformTarget): string[] {
+function controllerOptions({ target, slurm }: ControllerArgs): string[] {
+  const { environments, storage } = target;
   return [
     ...["controller", "--cluster"],
     ...["--home", "/work"],
     ...["--port", String(CONTROLLER_PORT)],
-    ...["--environments-url", `http://${host}:${port}`],
+    ...["--mount-path", storage.mountPath],
+    ...["--environments-url", `http://${environments.host}:${environments.port}`],
     ...["--database-url-file", DATABASE_URL],
     ...["--objects-config", "/config/objects.json"],
     ...["--token-file", "/secrets/web/token"],
+    ...["--target-config", "/config/target.json"],
+    ...["--slurm-url", slurm.url],
+    ...["--slurm-token-file", "/secrets/slurm/token"],
   ];
 }
 

@@ -1,7 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { INSTANCES } from "../../../schemas/instance.ts";
 import { late } from "../../../schemas/manifest.ts";
 import { Web } from "../../../schemas/platform.ts";
+import type { GpuPool } from "../../../schemas/pool.ts";
 import { type PlatformTarget, Target } from "../../../schemas/target.ts";
 import awsP5en from "../../../stacks/targets/aws-p5en.ts";
 import ownCluster from "../../../stacks/targets/kubernetes.ts";
@@ -11,6 +13,15 @@ const aws = Target.parse(awsP5en) as PlatformTarget & { kind: "aws" };
 const kubernetes = Target.parse(ownCluster) as PlatformTarget & { kind: "kubernetes" };
 const buckets = { snapshots: "uplift", checkpoints: "uplift", traces: "uplift", datasets: "uplift" };
 const objects = { endpoint: "https://s3.example.org", region: "us-east-1", buckets };
+const servingPool: GpuPool = {
+  ...{ kind: "serving", name: "serving", instance: INSTANCES["p5.48xlarge"] },
+  ...{ nodes: 0, maxNodes: 2, pricing: { kind: "on-demand" }, neededBy: [] },
+};
+const slurm = {
+  url: "http://slurm-restapi.slurm.svc.cluster.local:6820",
+  token: { name: "slurm-token-1", key: "jwt" },
+};
+const around = { servingPool, slurm };
 const oidc = {
   ...{
     kind: "oidc",
@@ -23,7 +34,7 @@ const oidc = {
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read fields of several kinds
 type Any = any;
-const all = (target: PlatformTarget): Any[] => controllerManifests({ target, objects });
+const all = (target: PlatformTarget): Any[] => controllerManifests({ target, objects, ...around });
 const find = (target: PlatformTarget, kind: string, name: string): Any =>
   all(target).find((manifest) => manifest.kind === kind && manifest.metadata.name === name);
 const names = (target: PlatformTarget): string[] => all(target).map(({ kind, metadata }) => `${kind} ${metadata.name}`);
@@ -84,17 +95,52 @@ describe("the controller", () => {
         "/work",
         "--port",
         "7600",
+        "--mount-path",
+        "/shared",
       ],
       ...["--environments-url", "http://environments.uplift.svc.cluster.local:9601"],
       ...["--database-url-file", "/secrets/database/url", "--objects-config", "/config/objects.json"],
-      ...["--token-file", "/secrets/web/token"],
+      ...["--token-file", "/secrets/web/token", "--target-config", "/config/target.json"],
+      ...["--slurm-url", "http://slurm-restapi.slurm.svc.cluster.local:6820"],
+      ...["--slurm-token-file", "/secrets/slurm/token"],
     ]);
-    expect(JSON.parse(find(kubernetes, "ConfigMap", "controller").data["objects.json"])).toEqual(objects);
+    const { data } = find(kubernetes, "ConfigMap", "controller");
+    expect(JSON.parse(data["objects.json"])).toEqual(objects);
+    expect(JSON.parse(data["target.json"])).toEqual({ target: kubernetes, servingPool });
+  });
+
+  test("mounts what the jobs mount, as the user of the jobs, and no other's group or rights", () => {
+    for (const target of [kubernetes, aws]) {
+      const { spec } = find(target, "Deployment", "controller").spec.template;
+      expect(spec.volumes).toContainEqual({ name: "shared", persistentVolumeClaim: { claimName: "shared" } });
+      const [{ volumeMounts }] = spec.containers;
+      expect(volumeMounts).toContainEqual({ name: "shared", mountPath: target.storage.mountPath });
+      expect(spec.securityContext).toEqual({
+        ...{ runAsNonRoot: true, runAsUser: 990, runAsGroup: 990, seccompProfile: { type: "RuntimeDefault" } },
+      });
+    }
+  });
+
+  test("has a token of one user of Slurm, and no key of Slurm's", () => {
+    expect(pod.volumes).toContainEqual({
+      ...{ name: "slurm", secret: { secretName: "slurm-token-1", items: [{ key: "jwt", path: "token" }] } },
+    });
+    expect(container.volumeMounts).toContainEqual({ name: "slurm", mountPath: "/secrets/slurm", readOnly: true });
+    expect(JSON.stringify(deployment)).not.toContain("slurm-auth");
   });
 
   test("finds every file that its command line names", () => {
     const mounts: string[] = container.volumeMounts.map(({ mountPath }: Any) => mountPath);
-    for (const path of ["/secrets/database/url", "/config/objects.json", "/secrets/web/token", "/work"])
+    for (const path of [
+      ...[
+        "/secrets/database/url",
+        "/secrets/web/token",
+        "/secrets/slurm/token",
+        "/config/objects.json",
+        "/work",
+        "/shared",
+      ],
+    ])
       expect(mounts.some((mount) => path === mount || path.startsWith(`${mount}/`))).toBe(true);
     const volumes: string[] = pod.volumes.map(({ name }: Any) => name);
     expect(
@@ -113,41 +159,51 @@ describe("the controller", () => {
     expect(env(aws)).toEqual([{ name: "AWS_REGION", value: "us-east-1" }]);
   });
 
-  test("may look at endpoints and end them, and read or make nothing", () => {
+  test("may look at endpoints, make and end them, and what it gives their guards, in their namespace alone", () => {
     const role = find(kubernetes, "Role", "controller");
     expect(role.metadata.namespace).toBe("uplift-serving");
     expect(
       role.rules.flatMap(({ resources, verbs }: Any) => resources.map((one: string) => `${one}: ${verbs}`)),
     ).toEqual([
-      "deployments: list,deletecollection",
+      "deployments: get,list,create,patch,deletecollection",
+      "deployments/scale: patch",
       "pods: list",
       "events: list",
-      "cronjobs: deletecollection",
-      "services: deletecollection",
-      "serviceaccounts: deletecollection",
-      "secrets: delete",
-      "networkpolicies: deletecollection",
-      "roles: deletecollection",
-      "rolebindings: deletecollection",
-      "servicemonitors: deletecollection",
+      "cronjobs: create,patch,deletecollection",
+      "services: create,patch,deletecollection",
+      "serviceaccounts: create,patch,deletecollection",
+      "secrets: create,get,delete",
+      "networkpolicies: create,patch,deletecollection",
+      "roles: create,patch,deletecollection",
+      "rolebindings: create,patch,deletecollection",
+      "servicemonitors: create,patch,deletecollection",
     ]);
     expect(find(kubernetes, "RoleBinding", "controller").subjects).toEqual([
       { kind: "ServiceAccount", name: "controller", namespace: "uplift" },
     ]);
   });
 
-  test("starts anew when its buckets or its token change", () => {
-    const annotations = (target: PlatformTarget, of = objects): Any =>
-      (controllerManifests({ target, objects: of }).find(({ kind }) => kind === "Deployment") as Any).spec.template
-        .metadata.annotations;
+  test("starts anew when its buckets, its token, its target or its serving nodes change", () => {
+    const annotations = (target: PlatformTarget, of = objects, pool = servingPool): Any =>
+      (
+        controllerManifests({ target, objects: of, ...around, servingPool: pool }).find(
+          ({ kind }) => kind === "Deployment",
+        ) as Any
+      ).spec.template.metadata.annotations;
     const rotated = { ...kubernetes, platform: { ...kubernetes.platform, keyGeneration: 2 } };
     expect(annotations(rotated)).not.toEqual(annotations(kubernetes));
     expect(annotations(kubernetes, { ...objects, region: "eu-west-1" })).not.toEqual(annotations(kubernetes));
+    expect(annotations({ ...kubernetes, endpointHours: 4 })).not.toEqual(annotations(kubernetes));
+    expect(annotations(kubernetes, objects, { ...servingPool, maxNodes: 3 })).not.toEqual(annotations(kubernetes));
   });
 
   test("takes names that are known only while the stack is applied", () => {
     const lateBuckets = { ...buckets, traces: late("bucket-traces") };
-    const manifests = controllerManifests({ target: aws, objects: { ...objects, buckets: lateBuckets } }) as Any[];
+    const manifests = controllerManifests({
+      target: aws,
+      objects: { ...objects, buckets: lateBuckets },
+      ...around,
+    }) as Any[];
     expect(manifests.find(({ kind }) => kind === "ConfigMap").data["objects.json"]).toContain(
       '"traces": "⟦bucket-traces⟧"',
     );
@@ -179,7 +235,7 @@ describe("the public name", () => {
       find(withWeb(target, { tls }), "Ingress", "controller");
     const hosts = ["uplift.example.org"];
     expect(ingress({ kind: "secret", name: "uplift-tls" })).toMatchObject({
-      metadata: { annotations: {} },
+      metadata: { annotations: { "nginx.ingress.kubernetes.io/proxy-body-size": "512m" } },
       spec: { ingressClassName: "nginx", tls: [{ hosts, secretName: "uplift-tls" }] },
     });
     expect(ingress({ kind: "cert-manager", clusterIssuer: "letsencrypt" })).toMatchObject({

@@ -53,12 +53,15 @@ function ingress(web: Web) {
   } satisfies Ingress & Manifest;
 }
 
+/** ingress-nginx refuses bodies over 1 MB by itself; `train` sends a snapshot of the project. Other controllers ignore it. */
+const UPLOADS = { "nginx.ingress.kubernetes.io/proxy-body-size": "512m" };
+
 function ingressAnnotations({ tls, login }: Web): Record<string, string> {
   switch (tls.kind) {
     case "secret":
-      return {};
+      return UPLOADS;
     case "cert-manager":
-      return { "cert-manager.io/cluster-issuer": tls.clusterIssuer };
+      return { ...UPLOADS, "cert-manager.io/cluster-issuer": tls.clusterIssuer };
     case "acm": {
       const alb = {
         scheme: tls.scheme,

@@ -65,17 +65,13 @@ describe("the check of an Automodel configuration", () => {
     const issues = changed({
       step_scheduler: { gc_every_steps: 0 },
       distributed: { defer_fsdp_grad_sync: "no", strategy: "fsdp3" },
-      dataset: { _target_: "ChatDataset" },
+      dataset: { _target_: "nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset" },
     });
     expect(issues.map(({ code, key, allowed }) => [code, key, allowed])).toEqual([
       ["automodel-value", "distributed.defer_fsdp_grad_sync", "a value of type boolean"],
       ["automodel-value", "distributed.strategy", '"fsdp2" or "megatron_fsdp" or "megatron-fsdp" or "mfsdp" or "ddp"'],
       ["automodel-value", "step_scheduler.gc_every_steps", "at least 1"],
-      [
-        "automodel-target-not-allowed",
-        "dataset._target_",
-        "nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset",
-      ],
+      ["automodel-target-not-allowed", "dataset._target_", "chat_data.ToolChatDatasetConfig"],
     ]);
   });
 

@@ -18,6 +18,7 @@ describe("the Automodel configuration of an SFT stage", () => {
       num_nextn_predict_layers: 0,
     });
     expect(config.dataset).toMatchObject({
+      _target_: "chat_data.ToolChatDatasetConfig",
       path_or_dataset_id: `${RUN_DIR}/data/sft.jsonl`,
       seq_length: 131_072,
       mask_history: false,

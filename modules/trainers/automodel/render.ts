@@ -33,6 +33,12 @@ const TIMEOUT_MINUTES = 60;
 /** NVIDIA's recipes for this family; AdamW's 0.999 averages over more steps than a short SFT has. */
 const ADAM_BETAS = [0.9, 0.95];
 
+/**
+ * Automodel's ChatDataset with every tool call's arguments: launch/files/chat_data.py, on the job's PYTHONPATH. By its module's
+ * name: no variable is filled in under _target_, and what is loaded by its path is not found again by the loader's processes.
+ */
+export const CHAT_DATASET = "chat_data.ToolChatDatasetConfig";
+
 /** Workers that tokenize ahead: a trajectory's mask costs a rendering of each of its prefixes. */
 const DATALOADER_WORKERS = 4;
 
@@ -107,10 +113,10 @@ function rendered(input: StageInput, { sft, seed, rope }: SftRlRecipe, layout: S
           "nemo_automodel.components.loss.masked_ce.MaskedCrossEntropy",
     },
     dataset: {
-      _target_: "nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset",
+      _target_: CHAT_DATASET,
       path_or_dataset_id: `${RUN_DIR}/data/sft.jsonl`,
       seq_length: input.contextTokens,
-      // A cut trajectory has no end, and a model trained on it does not stop; longer ones are counted and left out before.
+      // A cut trajectory has no end, and a model trained on it does not stop: the dataset leaves longer ones out and says how many.
       truncation: "do_not_truncate",
       padding: "do_not_pad",
       // Every assistant turn is trained on, its thoughts too, and the history stays as it was written.

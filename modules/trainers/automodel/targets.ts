@@ -4,6 +4,7 @@
  * (components/config/loader.py): a configuration could run any code. Pure.
  */
 import { isMapping } from "../config-path.ts";
+import { CHAT_DATASET } from "./render.ts";
 import type { Finding } from "./schema-check.ts";
 
 const LOSS = "nemo_automodel.components.loss";
@@ -23,7 +24,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     `${LOSS}.chunked_ce.ChunkedCrossEntropy`,
     `${LOSS}.te_parallel_ce.TEParallelCrossEntropy`,
   ],
-  dataset: ["nemo_automodel.components.datasets.llm.chat_dataset.ChatDataset"],
+  // Automodel's own ChatDataset loses the arguments of tool calls with Qwen's templates.
+  dataset: [CHAT_DATASET],
   dataloader: ["torchdata.stateful_dataloader.StatefulDataLoader", "torch.utils.data.DataLoader"],
   "dataloader.collate_fn": ["nemo_automodel.components.datasets.utils.default_collater"],
   // They take the same arguments as AdamW and keep two numbers for each weight, as it does.

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -137,6 +137,46 @@ describe("the batch script of GRPO", () => {
   });
 });
 
+describe.each(["sft", "rl"] as const)("a batch script of %s that is told its one log", (stage) => {
+  const runInto = (log: string, changes: Record<string, string> = {}) => {
+    const env = environment(folder, stage, { UPLIFT_LOG: log, ...changes });
+    const file = openSync(log, "a");
+    const { status } = spawnSync("bash", [join(runDir, `slurm/${stage}.sbatch`)], {
+      ...{ env, stdio: ["ignore", file, file], timeout: 30_000 },
+    });
+    closeSync(file);
+    return { status, lines: readFileSync(log, "utf8").trim().split("\n") };
+  };
+
+  it("says everything there, and nothing twice", () => {
+    const { status, lines } = runInto(join(runDir, `${stage}.log`));
+    expect(status).toBe(0);
+    expect(lines.filter((line) => line.includes("step 40 of 40 is saved: finished")).length).toBe(1);
+    expect(lines.filter((line) => line.includes("all start checks passed")).length).toBe(1);
+    expect(new Set(lines).size).toBe(lines.length);
+    expect(existsSync(join(runDir, `logs/${stage}/batch-17.log`))).toBe(false);
+  });
+});
+
+describe("what the driver prints", () => {
+  it("is copied into the log from the file that ray.sub keeps it in, also after a restart", () => {
+    for (const [restart, name] of [
+      ["", "17-logs"],
+      ["2", "17-2-logs"],
+    ] as const) {
+      write(join(runDir, "logs/rl", name, "ray-driver.log"), `first of ${name}\nlast of ${name}\n`);
+      const restarted: Record<string, string> = restart === "" ? {} : { SLURM_RESTART_COUNT: restart };
+      expect(run("rl", { WORKER_STATUS: "5", SAVES: "", ...restarted }).status).toBe(5);
+      const log = readFileSync(join(runDir, "logs/rl/batch-17.log"), "utf8").trim().split("\n");
+      expect(log.slice(-3)).toEqual([
+        `first of ${name}`,
+        `last of ${name}`,
+        expect.stringMatching(/^uplift: \S+: ray\.sub ended with 5$/),
+      ]);
+    }
+  });
+});
+
 describe("the start checks", () => {
   const refused: [string, Record<string, string>, RegExp][] = [
     ["no run folder", { RUN_DIR: "" }, /RUN_DIR is not set: give the run's folder on shared storage/],
@@ -181,6 +221,7 @@ describe("the start checks", () => {
     };
     expect(without(join(runDir, "config/sft.automodel.yaml"))).toContain("is missing: uplift plan --out writes it");
     expect(without(join(runDir, "data/sft.jsonl"))).toContain("data/sft.jsonl is missing or empty");
+    expect(without(join(runDir, "slurm/chat_data.py"))).toContain("slurm/chat_data.py is missing or empty");
     expect(without(join(folder, "model/config.json"))).toContain(`no model in ${folder}/model`);
     const config = join(runDir, "config/sft.automodel.yaml");
     write(config, `${readFileSync(config, "utf8")}# edited\n`);

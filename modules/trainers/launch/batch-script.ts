@@ -25,6 +25,9 @@ export const NOT_FINISHED = 79;
 /** File of the node check in the run's folder. */
 export const NODE_CHECK = "slurm/node-check.sh";
 
+/** Module of the run's folder that reads data/sft.jsonl for Automodel. */
+export const CHAT_DATA = "slurm/chat_data.py";
+
 /** What nvidia-smi calls each GPU. */
 const GPU_NAMES = {
   ...{ a100: "A100", h100: "H100", h200: "H200", b200: "B200", b300: "B300", l40s: "L40S" },
@@ -32,7 +35,10 @@ const GPU_NAMES = {
 } as const;
 
 /** Files of the run's folder that a stage needs. */
-const NEEDED = { sft: ["data/sft.jsonl"], rl: ["data/rl-train.jsonl", "gym/uplift.yaml"] } as const;
+const NEEDED = { sft: ["data/sft.jsonl", CHAT_DATA], rl: ["data/rl-train.jsonl", "gym/uplift.yaml"] } as const;
+
+/** What a job asks Slurm for. */
+export type BatchSize = Pick<Launch, "nodes" | "gpusPerNode" | "partition" | "account" | "walltimeSeconds" | "signal">;
 
 /** What a batch script is made from. */
 interface BatchJob {
@@ -102,7 +108,7 @@ export function batchScript(batch: BatchJob): string {
 }
 
 /** #SBATCH lines of a job. Slurm expands no variable in them, so the run's folder is not here. */
-export function header(launch: Launch, key: string): string[] {
+export function header(launch: BatchSize, key: string): string[] {
   return [
     `--job-name=${key}`,
     `--comment=${key}`,

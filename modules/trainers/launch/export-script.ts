@@ -9,7 +9,7 @@ import type { Model } from "../../../schemas/model.ts";
 import type { Recipe } from "../../../schemas/recipe.ts";
 import { ropeConfig } from "../../../schemas/rope.ts";
 import type { ClusterTarget } from "../../../schemas/target.ts";
-import { exports, header } from "./batch-script.ts";
+import { type BatchSize, exports, header } from "./batch-script.ts";
 import { pyxisImage, squashFile } from "./images.ts";
 import { AUTOMODEL_DIR, NEMO_RL_DIR } from "./launch-of.ts";
 import { word } from "./shell.ts";
@@ -30,6 +30,7 @@ interface Export {
   readonly model: Model;
   readonly contextTokens: number;
   readonly target: ClusterTarget;
+  readonly size: BatchSize;
   readonly key: string;
   /** SHA-256 of the stage's configuration file, hex: the trainer's folder has to be of this one. */
   readonly configSha256: string;
@@ -39,10 +40,6 @@ interface Export {
 
 /** Of the stage's environment, what its converter needs as well. */
 const KEPT = /^(HF_|TRANSFORMERS_|TOKENIZERS_|NRL_MEGATRON_|TORCH_CUDA_ARCH_LIST$)/;
-/** Start of the image, import of its libraries, building the model: an upper bound, seconds. */
-const SET_UP_SECONDS = 3600;
-/** The start model read, converted weights read, the result written, both read to verify, once more at half the speed. */
-const PASSES = 10;
 /**
  * Tensors that need not come out: the head that predicts further tokens is neither trained nor served, and transformers
  * leaves it out when it loads the model to merge it.
@@ -59,10 +56,7 @@ export function exportScript(one: Export): string {
   const config = recipe.rope ? ropeConfig(recipe.rope, one.contextTokens, model) : {};
   return [
     "#!/usr/bin/env bash",
-    ...header(
-      { ...launch, nodes: 1, gpusPerNode: 1, walltimeSeconds: exportSeconds(model, target), signal: null },
-      key,
-    ),
+    ...header(one.size, key),
     `# Checkpoint ${checkpoint.id} of ${train.trainer}. Comes in: RUN_DIR with trainer/${train.id}. Goes out: a whole Hugging Face`,
     "# model in RUN_DIR/checkpoints. Written by uplift from a plan: change the recipe, not this file.",
     `key=${word(key)}`,
@@ -85,6 +79,7 @@ export function exportScript(one: Export): string {
     ...exports(Object.fromEntries(kept)),
     "",
     textOf("model-check.sh"),
+    textOf("checkpoint-work.sh"),
     textOf("export-start.sh"),
     textOf(`export-${train.stage}.sh`),
     textOf("export-finish.sh").trimEnd(),
@@ -113,12 +108,4 @@ function overridesMark({ policy }: Readonly<Record<string, unknown>>): string {
   const overrides =
     (policy as { hf_config_overrides?: Record<string, unknown> } | undefined)?.hf_config_overrides ?? {};
   return Object.keys(overrides).length === 0 ? "" : `__hfovr_${shortDigest(digestJson(overrides))}`;
-}
-
-/** Longest an export takes, seconds; the partition's limit bounds it. */
-function exportSeconds(model: Model, { storage, slurm }: ClusterTarget): number {
-  // Two bytes a parameter: bfloat16.
-  const pass = (2 * model.parameters) / (storage.readGbPerSecond * 1e9);
-  const longest = SET_UP_SECONDS + Math.ceil((PASSES * pass) / 60) * 60;
-  return Math.min(longest, Math.floor(slurm.maxWalltimeHours * 3600));
 }

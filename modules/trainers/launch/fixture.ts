@@ -114,7 +114,7 @@ function checkpointJob(stage: "sft" | "rl", step: number): Job {
   return { id, kind: "checkpoint", needs: [], name: `github-sft-rl ${id}`, stage, step, train: stage };
 }
 
-/** A cluster's plan with both stages, a checkpoint of each and two evaluations. */
+/** A cluster's plan with the base model, both stages, a checkpoint of each and two evaluations. */
 export function planOf(target: ClusterTarget = targetOf(), revision: string | null = null): Plan {
   return {
     ...{ schemaVersion: 1, recipe, name: "github-sft-rl", target, contextTokens: 131_072 },
@@ -134,6 +134,7 @@ export function planOf(target: ClusterTarget = targetOf(), revision: string | nu
       },
     ],
     jobs: [
+      { id: "base", kind: "checkpoint", needs: [], name: "Qwen/Qwen3.8-27B", stage: "base", step: 0, train: null },
       trainJob("sft", target),
       checkpointJob("sft", 40),
       trainJob("rl", target),

@@ -4,8 +4,9 @@
  */
 
 export { saveMargin } from "../time-limit.ts";
-export { NOT_FINISHED, REQUEUED, START_CHECK_FAILED } from "./batch-script.ts";
+export { type BatchSize, NOT_FINISHED, REQUEUED, START_CHECK_FAILED } from "./batch-script.ts";
 export { checkLaunch } from "./check-launch.ts";
+export { checkpointSize } from "./checkpoint-size.ts";
 export { GYM_AGENT, GYM_SERVER } from "./gym-files.ts";
 export { launchOf } from "./launch-of.ts";
 export { jobKey, renderFiles, type VllmFlags } from "./render-files.ts";

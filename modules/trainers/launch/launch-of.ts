@@ -99,6 +99,8 @@ function sftEnv(input: StageInput): Record<string, string> {
   return {
     MASTER_PORT: String(TORCHRUN_PORT),
     UPLIFT_START_FROM: input.startFrom,
+    // Where chat_data.py lies, which the configuration names.
+    PYTHONPATH: `${RUN_DIR}/slurm`,
     // Long sequences of different lengths fragment the allocator; nothing else holds memory on these GPUs.
     PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True",
   };

@@ -36,7 +36,8 @@ describe("the launch of a stage", () => {
           // biome-ignore lint/suspicious/noTemplateCurlyInString: filled in on the node
           ...{ WANDB_DIR: "${RUN_DIR}/logs", NCCL_DEBUG: "WARN", NCCL_SOCKET_IFNAME: "^docker,lo,veth" },
           ...{ FI_PROVIDER: "efa", FI_EFA_USE_DEVICE_RDMA: "1", MASTER_PORT: "13742" },
-          ...{ UPLIFT_START_FROM: "/fsx/models/Qwen--Qwen3.8-27B" },
+          // biome-ignore lint/suspicious/noTemplateCurlyInString: filled in on the node
+          ...{ UPLIFT_START_FROM: "/fsx/models/Qwen--Qwen3.8-27B", PYTHONPATH: "${RUN_DIR}/slurm" },
           PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True",
         },
         secrets: ["WANDB_API_KEY"],

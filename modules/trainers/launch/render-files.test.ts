@@ -28,8 +28,11 @@ describe("the files of a cluster's plan", () => {
       "gym/uplift.yaml",
       "serving/base.sh",
       "serving/rl-40.sh",
+      "slurm/base.sbatch",
+      "slurm/chat_data.py",
       "slurm/finish_checkpoint.py",
       "slurm/node-check.sh",
+      "slurm/register_model.py",
       "slurm/rl-40.sbatch",
       "slurm/rl.sbatch",
       "slurm/sft-40.sbatch",
@@ -92,7 +95,7 @@ describe("the files of a cluster's plan", () => {
   });
 
   it("are scripts that bash reads", () => {
-    expect(bashFiles.length).toBe(7);
+    expect(bashFiles.length).toBe(8);
     for (const [name, text] of bashFiles)
       expect(spawnSync("bash", ["-n"], { input: text, encoding: "utf8" }), name).toMatchObject({
         status: 0,

@@ -9,10 +9,12 @@ import type { ServingLayout } from "../../../schemas/layout.ts";
 import { type Model, modelFacts, modelFolder } from "../../../schemas/model.ts";
 import type { Plan } from "../../../schemas/plan.ts";
 import type { ClusterTarget } from "../../../schemas/target.ts";
-import { batchScript, NODE_CHECK } from "./batch-script.ts";
+import { batchScript, CHAT_DATA, NODE_CHECK } from "./batch-script.ts";
+import { checkpointSize } from "./checkpoint-size.ts";
 import { exportScript, FINISH_CHECKPOINT, type TrainedCheckpoint } from "./export-script.ts";
 import { gymFiles } from "./gym-files.ts";
 import { RUN_DIR } from "./launch-of.ts";
+import { REGISTER_MODEL, registerScript } from "./register-script.ts";
 import { mostRestarts } from "./restarts.ts";
 import { servingScript } from "./serving-script.ts";
 import { textOf } from "./texts.ts";
@@ -46,10 +48,13 @@ export function renderFiles(plan: Plan, vllmFlags: VllmFlags): Record<string, st
   const add = (more: Record<string, string>) => {
     for (const [name, text] of Object.entries(more)) files.set(name, text);
   };
+  if (train.some(({ trainer }) => trainer === "automodel")) add({ [CHAT_DATA]: textOf("chat_data.py") });
   for (const job of train) add(target.kind === "local" ? localFiles(job) : clusterFiles(plan, job, target));
   if (target.kind !== "local") {
     add(gymFiles(plan.recipe, target));
     add({ [NODE_CHECK]: textOf("node-check.sh"), [FINISH_CHECKPOINT]: textOf("finish_checkpoint.py") });
+    add({ [REGISTER_MODEL]: textOf("register_model.py") });
+    add(registerFiles(plan, target));
     add(exportFiles(plan, target));
     add(servingFiles(plan, target, vllmFlags));
   }
@@ -92,7 +97,20 @@ function clusterFiles(plan: Plan, job: TrainJob, target: ClusterTarget): Record<
   };
 }
 
-/** One job a checkpoint that a stage trained; the base model lies on shared storage as it is. */
+/** The base model lies on shared storage as it is: it is only read. */
+function registerFiles(plan: Plan, target: ClusterTarget): Record<string, string> {
+  return Object.fromEntries(
+    plan.jobs.flatMap((job) => {
+      if (job.kind !== "checkpoint" || job.train !== null) return [];
+      const { baseModel } = plan;
+      const size = checkpointSize(plan, target, job);
+      const script = registerScript({ jobId: job.id, baseModel, target, size, key: jobKey(plan, job.id) });
+      return [[`slurm/${job.id}.sbatch`, script]];
+    }),
+  );
+}
+
+/** One job a checkpoint that a stage trained. */
 function exportFiles(plan: Plan, target: ClusterTarget): Record<string, string> {
   const { recipe, contextTokens } = plan;
   const isTrained = (job: Job): job is TrainedCheckpoint => job.kind === "checkpoint" && job.train !== null;
@@ -105,7 +123,7 @@ function exportFiles(plan: Plan, target: ClusterTarget): Record<string, string> 
       const key = jobKey(plan, checkpoint.id);
       const script = exportScript({
         ...{ checkpoint, train, recipe, model, contextTokens, target, key, configSha256 },
-        revision: startRevision(plan, train),
+        ...{ revision: startRevision(plan, train), size: checkpointSize(plan, target, checkpoint) },
       });
       return [`slurm/${checkpoint.id}.sbatch`, script];
     }),

@@ -61,6 +61,11 @@ export function layOut(folder: string, changes: (plan: Plan) => Plan = (plan) =>
   for (const file of ["data/sft.jsonl", "data/rl-train.jsonl"]) write(join(runDir, file), "{}\n");
   write(join(folder, "model/config.json"), "{}");
   write(join(runDir, "checkpoints/sft-40/config.json"), "{}");
+  layOutStubs(folder);
+}
+
+/** The stubs alone: `bin` for PATH, and `notes` with what they read and write. */
+export function layOutStubs(folder: string): void {
   for (const [name, text] of Object.entries(STUBS))
     write(join(folder, "bin", name), `#!/usr/bin/env bash\n${text}\n`, true);
   write(

@@ -76,7 +76,12 @@ export class Eks extends pulumi.ComponentResource {
         // After standard support EKS upgrades by itself instead of charging six times the price.
         upgradePolicy: { supportType: "STANDARD" },
       },
-      { ...child, dependsOn: [...role.permissions, logs] },
+      {
+        ...{ ...child, dependsOn: [...role.permissions, logs] },
+        // AWS reads them at the start and never tells them again: of a cluster that is taken over after a killed `up` they are
+        // not known, and a difference in them would ask for another cluster.
+        ignoreChanges: ["accessConfig.bootstrapClusterCreatorAdminPermissions", "bootstrapSelfManagedAddons"],
+      },
     );
     for (const principalArn of args.adminRoleArns) {
       const who = principalArn.split(":").at(-1)?.replaceAll("/", "-") ?? principalArn;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # install-gvisor.sh: puts gVisor of GVISOR_RELEASE on the node whose folders lie under /host, tells its containerd of the
 # runtime "runsc", and starts containerd anew if that was news; running containers go on. Run again, it changes nothing.
+# The programs have to have the checksums that lie beside this script (schemas/pins.ts), not those of the server they are from.
 set -eu
 
 host=${UPLIFT_HOST:-/host}
@@ -8,6 +9,7 @@ programs=$host/usr/local/bin
 containerd=$host/etc/containerd
 dropin=$containerd/config.d/uplift-gvisor.toml
 from=$GVISOR_URL/$GVISOR_RELEASE/$(uname -m)
+sums=$(cd "$(dirname "$0")" && pwd)/sha512.$(uname -m)
 
 if ! grep -qF '/etc/containerd/config.d/*.toml' "$containerd/config.toml"; then
   echo "gvisor: $containerd/config.toml does not import config.d/*.toml: this node's image is not one of EKS'" >&2
@@ -15,15 +17,20 @@ if ! grep -qF '/etc/containerd/config.d/*.toml' "$containerd/config.toml"; then
 fi
 
 if [ "$(cat "$programs/.uplift-gvisor" 2>/dev/null)" != "$GVISOR_RELEASE" ]; then
+  if [ ! -f "$sums" ]; then
+    echo "gvisor: no programs are pinned for $(uname -m)" >&2
+    exit 1
+  fi
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   for program in runsc containerd-shim-runsc-v1; do
     wget -q -O "$work/$program" "$from/$program"
-    wget -q -O "$work/$program.sha512" "$from/$program.sha512"
-    (cd "$work" && sha512sum -c "$program.sha512" >/dev/null) || {
-      echo "gvisor: $from/$program is not what its checksum says" >&2
-      exit 1
-    }
+  done
+  (cd "$work" && sha512sum -c "$sums" >/dev/null) || {
+    echo "gvisor: what $from gives is not release $GVISOR_RELEASE as it was pinned" >&2
+    exit 1
+  }
+  for program in runsc containerd-shim-runsc-v1; do
     # Renamed into place: a sandbox that starts meanwhile finds the old one or the new one.
     cp "$work/$program" "$programs/.$program.new"
     chmod 0755 "$programs/.$program.new"

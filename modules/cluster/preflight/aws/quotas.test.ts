@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CannotCheck } from "../check.ts";
 import { ACCOUNT, aws, findings, poolsFor } from "../fixture.ts";
-import { countQuotaChecks, vcpuQuotaChecks } from "./quotas.ts";
+import { countQuotaChecks, dataQuotaChecks, vcpuQuotaChecks } from "./quotas.ts";
 
 const VCPUS: Record<string, number> = { "p5en.48xlarge": 192, "p4d.24xlarge": 96, "m7i.2xlarge": 8, "m7i.4xlarge": 16 };
 const instance = (InstanceType: string, more: Partial<Instance> = {}) => ({ InstanceType, ...more }) as Instance;
@@ -138,6 +138,29 @@ describe("quotas of things made once", () => {
       "ok VPCs in the region (L-F678F1CE): limit 5, in use 1, 1 of them by this target",
       "ok Elastic IPs in the region (L-0263D0A3): limit 5, in use 0",
       "ok EKS clusters in the region (L-1194D53C): limit 1, in use 1, 1 of them by this target",
+    ]);
+  });
+});
+
+describe("quotas of what holds data", () => {
+  const look = (limits: Record<string, number>) =>
+    findings(dataQuotaChecks({ quota: async (service, code) => limits[`${service} ${code}`] ?? Number.NaN }, aws));
+  const enough = { "fsx L-FD6F2F22": 100, "fsx L-8F1B9C74": 100_800, "rds L-7B6409FD": 40, "rds L-7ADDB58A": 100_000 };
+
+  it("hold the file system, both databases and their disks, and say that use is not counted", async () => {
+    expect(await look(enough)).toEqual([
+      "ok FSx Lustre Persistent_2 file systems (L-FD6F2F22): limit 100; what is in use is not counted",
+      "ok FSx Lustre Persistent_2 storage (L-8F1B9C74): limit 100800 GiB; what is in use is not counted",
+      "ok RDS instances (L-7B6409FD): limit 40; what is in use is not counted",
+      "ok RDS storage (L-7ADDB58A): limit 100000 GB; what is in use is not counted",
+    ]);
+  });
+
+  it("below what the target wants are an error that says how to raise them", async () => {
+    const lines = await look({ ...enough, "fsx L-8F1B9C74": 4799, "rds L-7ADDB58A": 69 });
+    expect(lines.filter((line) => line.startsWith("error"))).toEqual([
+      "error FSx Lustre Persistent_2 storage (L-8F1B9C74): limit 4799 GiB; what is in use is not counted | 4800 GiB | raise it to 4800 and what is in use: aws service-quotas request-service-quota-increase --service-code fsx --quota-code L-8F1B9C74 --desired-value 4800 --region us-east-1",
+      "error RDS storage (L-7ADDB58A): limit 69 GB; what is in use is not counted | 70 GB | raise it to 70 and what is in use: aws service-quotas request-service-quota-increase --service-code rds --quota-code L-7ADDB58A --desired-value 70 --region us-east-1",
     ]);
   });
 });

@@ -148,3 +148,38 @@ export function countQuotaChecks(
     },
   }));
 }
+
+/**
+ * What holds data, by size and count. The limit only: how much of it others use, these clients do not ask (FSx's and RDS's own
+ * APIs would). Names and codes as Service Quotas lists them.
+ */
+export function dataQuotaChecks(
+  api: Pick<AwsApi, "quota">,
+  { platform: { fsx, database }, region }: AwsTarget,
+): Check[] {
+  const rows = [
+    { service: "fsx", code: "L-FD6F2F22", what: "FSx Lustre Persistent_2 file systems", wanted: 1, unit: "" },
+    { service: "fsx", code: "L-8F1B9C74", what: "FSx Lustre Persistent_2 storage", wanted: fsx.gib, unit: " GiB" },
+    // The leaderboard's, and that of Slurm's accounting.
+    { service: "rds", code: "L-7B6409FD", what: "RDS instances", wanted: 2, unit: "" },
+    {
+      ...{ service: "rds", code: "L-7ADDB58A", what: "RDS storage" },
+      ...{ wanted: database.gib + ACCOUNTING_GIB, unit: " GB" },
+    },
+  ];
+  return rows.map(({ service, code, what, wanted, unit }) => ({
+    ...{ area: "aws", name: "quota", subject: `${what} (${code})` },
+    run: async () => {
+      const limit = await api.quota(service, code);
+      const parts = { found: `limit ${limit}${unit}; what is in use is not counted`, wanted: `${wanted}${unit}` };
+      if (limit >= wanted) return ok(parts);
+      return error({
+        ...parts,
+        todo: `raise it to ${wanted} and what is in use: aws service-quotas request-service-quota-increase --service-code ${service} --quota-code ${code} --desired-value ${wanted} --region ${region}`,
+      });
+    },
+  }));
+}
+
+/** Of modules/cluster/aws/database. */
+const ACCOUNTING_GIB = 20;

@@ -1,9 +1,10 @@
 /**
  * Nodes: those that carry a pool's labels, against what plans were computed with.
  */
+import { podsPerNode } from "../../../../schemas/instance.ts";
 import { type GpuPool, POOL_LABEL, type Pools } from "../../../../schemas/pool.ts";
 import type { PlatformTarget } from "../../../../schemas/target.ts";
-import { type Check, error, type Found, ok, unchecked, warning } from "../check.ts";
+import { type Check, error, type Found, later, ok, warning } from "../check.ts";
 import type { KubernetesApi } from "./api.ts";
 import { type Node, quantity } from "./objects.ts";
 
@@ -37,10 +38,69 @@ export function nodeChecks(api: ListingApi, target: StandableKubernetesTarget, p
   return [
     gpu(pools.training, nodes.training),
     ...(pools.serving && nodes.serving ? [gpu(pools.serving, nodes.serving)] : []),
+    ...(nodes.serving ? [] : [sharedServing(all, pools.training, nodes.training)]),
     cpu(pools.sandboxes, nodes.sandboxes),
+    sandboxRoom(all, pools.sandboxes, nodes.sandboxes),
     cpu(pools.platform, nodes.platform),
   ];
 }
+
+type Nodes = () => Promise<readonly Node[]>;
+
+/** Model servers on training nodes: a Slurm worker holds all GPUs of its node, also while no job runs. */
+function sharedServing(all: Nodes, { kind, nodes: workers }: GpuPool, labels: Labels): Check {
+  return {
+    ...{ area: "kubernetes", name: "nodes", subject: "nodes for model servers" },
+    run: async () => {
+      const { ready } = usable(await all(), labels, kind);
+      // Too few for the workers alone: that is told already.
+      if (ready.length < workers) return [];
+      const parts = {
+        found: `${counted(ready.length)} with the training labels, of which Slurm's workers take ${workers}`,
+        wanted: "one more than the workers, or nodes of their own (platform.nodes.serving)",
+      };
+      if (ready.length > workers) return ok(parts);
+      return warning({
+        ...parts,
+        todo: "add a training node, or give some nodes labels of their own and write them as platform.nodes.serving: else every model server waits without end",
+      });
+    },
+  };
+}
+
+/** Sandboxes that the nodes hold, of those that the plans run at once; what else runs on these nodes is not counted. */
+function sandboxRoom(all: Nodes, { kind, pods }: Pools["sandboxes"], labels: Labels): Check {
+  return {
+    ...{ area: "kubernetes", name: "sandbox-room", subject: "room for sandboxes" },
+    run: async () => {
+      if (!pods || pods.atOnce === 0) return [];
+      const { atOnce, most, milliCpus, memoryMib } = pods;
+      const { ready } = usable(await all(), labels, kind);
+      if (ready.length === 0) return [];
+      const room = ready.reduce((sum, { status }) => {
+        const has = (name: string) => quantity(status?.allocatable?.[name] ?? "0");
+        const node = {
+          allocatableMilliCpus: Math.floor(has("cpu") * 1000),
+          allocatableMemoryMib: Math.floor(has("memory") / MIB),
+          maxPods: status?.allocatable?.pods === undefined ? KUBELET_PODS : has("pods"),
+        };
+        return sum + podsPerNode(node, { milliCpus, memoryMib });
+      }, 0);
+      const wants = Math.min(atOnce, most);
+      const parts = {
+        found: `${counted(ready.length)} ${ready.length === 1 ? "holds" : "hold"} ${room} of ${milliCpus}m CPU and ${memoryMib} MiB each, if nothing else runs there`,
+        wanted: `${wants} at once${atOnce > most ? `: the plans run ${atOnce}, platform.sandboxes.maxSandboxes allows ${most}` : ""}`,
+      };
+      const todo = "add sandbox nodes (or an autoscaler), or make sandboxes smaller (platform.sandboxes)";
+      if (room === 0) return error({ ...parts, todo });
+      if (room < wants) return warning({ ...parts, todo: `${todo}; until then ${wants - room} attempts wait` });
+      return ok(parts);
+    },
+  };
+}
+
+/** What a kubelet takes where nothing else is said. */
+const KUBELET_PODS = 110;
 
 type Labels = Readonly<Record<string, string>>;
 type Kind = (GpuPool | Pools["platform"])["kind"];
@@ -117,10 +177,10 @@ function gpuNodes(
   }
   if (unknown.length > 0)
     findings.push(
-      unchecked({
+      later({
         found: `${names(unknown)} without a GPU device plugin`,
         wanted: `${instance.gpus} GPUs each`,
-        todo: "run preflight again after `up`, which installs the plugin; until then: nvidia-smi -L on the node",
+        todo: "nothing: `up` installs the plugin, and a worker asks for all its GPUs. To know before: nvidia-smi -L on the node",
       }),
     );
   return [...findings, ...notes];

@@ -1,10 +1,10 @@
 /**
  * Storage: the shared file system is of a kind the nodes can mount, and the class of disks exists. Whether nodes do mount the
- * file system nothing in the API says, until a job of the platform has.
+ * file system nothing in the API says, until a job of the platform has: `up` finds out.
  */
 import { NAMESPACES } from "../../../../schemas/manifest.ts";
 import type { KubernetesPlatform, SharedVolume } from "../../../../schemas/platform.ts";
-import { type Check, error, type Found, ok, unchecked } from "../check.ts";
+import { type Check, error, type Found, later, ok } from "../check.ts";
 import { type KubernetesApi, METADATA_ONLY } from "./api.ts";
 import type { Metadata } from "./objects.ts";
 
@@ -29,9 +29,9 @@ export function storageChecks(api: ReadingApi, { shared, blockClass }: Kubernete
         const jobs = await api.list<{ status?: { succeeded?: number } }>(FOLDERS_JOBS);
         if (jobs?.some(({ status }) => (status?.succeeded ?? 0) > 0))
           return ok({ found: "the platform has written to it", wanted });
-        return unchecked({
-          ...{ found: "nothing in the API says whether nodes can mount it", wanted },
-          todo: "mount it on two nodes and write a file on one; the first `up` makes its folders and waits for that",
+        return later({
+          ...{ found: "no object of the cluster says whether its nodes can mount it", wanted },
+          todo: "nothing: the job shared-folders of the first `up` mounts it and makes its folders, and `up` fails where it cannot. To know before: mount it on two nodes, write a file on one, read it on the other",
         });
       },
     },

@@ -4,7 +4,7 @@
  */
 import { NAMESPACES, OURS } from "../../../../schemas/manifest.ts";
 import type { Web } from "../../../../schemas/platform.ts";
-import { type Check, error, ok, unchecked, warning } from "../check.ts";
+import { type Check, error, later, ok, unchecked } from "../check.ts";
 import { type KubernetesApi, METADATA_ONLY } from "./api.ts";
 import type { Metadata } from "./objects.ts";
 
@@ -29,9 +29,12 @@ export function runtimeClassCheck(api: ReadingApi, runtimeClass: string, install
       const wanted = installed ? "there (platform.installed.runtimeClass is true)" : "made by the platform";
       if (found) return ok({ found: `handler ${found.handler}`, wanted });
       if (!installed)
-        return warning({
-          ...{ found: "not there yet", wanted },
-          todo: `see that containerd of the sandbox nodes has the handler of ${runtimeClass}: the platform makes the class, not the handler`,
+        return later({
+          ...{
+            found: "not there yet: `up` makes the class, and not the handler in containerd of the sandbox nodes",
+            wanted,
+          },
+          todo: `see that they have it (docs/own-cluster.md): where they have not, no sandbox starts, and without one the environment service does not either`,
         });
       return error({
         ...{ found: "there is no such class", wanted },

@@ -37,7 +37,7 @@ export function connectRegistries(): RegistryApi {
     async digestOf(image) {
       const reference = parseImage(image);
       try {
-        return await digestOf(reference, send, tokens);
+        return await digestOf(image, reference, send, tokens);
       } catch (failure) {
         if (failure instanceof CannotCheck || !isNetworkFailure(failure)) throw failure;
         throw new CannotCheck(
@@ -66,7 +66,7 @@ export function connectRegistries(): RegistryApi {
 
 type Send = (url: URL | string, init: RequestInit) => Promise<Response>;
 
-async function digestOf(reference: ImageReference, send: Send, tokens: Map<string, Promise<string>>) {
+async function digestOf(image: string, reference: ImageReference, send: Send, tokens: Map<string, Promise<string>>) {
   const { host, repository, tag, digest } = reference;
   const loopback = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/.test(host);
   const url = `${loopback ? "http" : "https"}://${host}/v2/${repository}/manifests/${digest ?? tag ?? "latest"}`;
@@ -79,12 +79,12 @@ async function digestOf(reference: ImageReference, send: Send, tokens: Map<strin
   if (answer.status === 401) {
     const challenge = answer.headers.get("www-authenticate") ?? "";
     const key = `${host}/${repository}`;
-    const token = tokens.get(key) ?? anonymousToken(challenge, reference, send);
+    const token = tokens.get(key) ?? anonymousToken(challenge, image, reference, send);
     tokens.set(key, token);
     answer = await head(await token);
   }
   if (answer.status === 404) return null;
-  if (answer.status === 401 || answer.status === 403) throw wantsLogin(host, repository);
+  if (answer.status === 401 || answer.status === 403) throw wantsLogin(image, reference);
   if (answer.status === 429)
     throw new CannotCheck(`${host} answers too many requests of this machine`, "run preflight again in some minutes");
   if (!answer.ok)
@@ -96,25 +96,36 @@ async function digestOf(reference: ImageReference, send: Send, tokens: Map<strin
 }
 
 /** The token that anybody gets for reading, from where the challenge says: Bearer realm="…",service="…",scope="…". */
-async function anonymousToken(challenge: string, { host, repository }: ImageReference, send: Send): Promise<string> {
+async function anonymousToken(
+  challenge: string,
+  image: string,
+  reference: ImageReference,
+  send: Send,
+): Promise<string> {
   const fields = Object.fromEntries(
     [...challenge.matchAll(/(\w+)="([^"]*)"/g)].map(([, name, value]) => [name, value]),
   );
-  if (!/^bearer /i.test(challenge) || !fields.realm) throw wantsLogin(host, repository);
+  if (!/^bearer /i.test(challenge) || !fields.realm) throw wantsLogin(image, reference);
   const url = new URL(fields.realm);
   if (fields.service) url.searchParams.set("service", fields.service);
-  url.searchParams.set("scope", fields.scope ?? `repository:${repository}:pull`);
+  url.searchParams.set("scope", fields.scope ?? `repository:${reference.repository}:pull`);
   const answer = await send(url, { headers: { accept: "application/json" } });
-  if (!answer.ok) throw wantsLogin(host, repository);
+  if (!answer.ok) throw wantsLogin(image, reference);
   const body = (await answer.json()) as { token?: string; access_token?: string };
   const token = body.token ?? body.access_token;
-  if (!token) throw wantsLogin(host, repository);
+  if (!token) throw wantsLogin(image, reference);
   return token;
 }
 
-function wantsLogin(host: string, repository: string): CannotCheck {
+/** Credentials of registries are docker's business: what to ask with them, and what the answer has to be. */
+function wantsLogin(image: string, { host, repository, digest }: ImageReference): CannotCheck {
+  const region = /\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com/.exec(host)?.[1];
+  const login = region
+    ? `aws ecr get-login-password --region ${region} | docker login --username AWS --password-stdin ${host}`
+    : `docker login ${host}`;
+  const answer = digest ? "it has to answer with this digest" : "write the digest that it shows into the target";
   return new CannotCheck(
     `${host} shows ${repository} to no anonymous reader: it is private, or not there`,
-    "log in (docker login) and see docker buildx imagetools inspect; nodes need a pull secret or a role",
+    `${login}; docker buildx imagetools inspect ${image}: ${answer}. The nodes need a pull secret, or a role that may read it`,
   );
 }

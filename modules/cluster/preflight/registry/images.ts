@@ -4,7 +4,7 @@
  */
 import { THIRD_PARTY_IMAGES, type ThirdPartyImage, thirdPartyImage } from "../../../../schemas/pins.ts";
 import { instanceOf, type PlatformTarget } from "../../../../schemas/target.ts";
-import { hasLoadBalancer, ingressCharts } from "../../aws/load-balancer.ts";
+import { hasLoadBalancer, ingressCharts, type RepositoryChart } from "../../aws/load-balancer.ts";
 import { operatorCharts } from "../../slurm/index.ts";
 import { type Check, error, type Found, ok, warning } from "../check.ts";
 import type { RegistryApi } from "./api.ts";
@@ -42,18 +42,16 @@ export function chartChecks(api: RegistryApi, target: PlatformTarget): Check[] {
       });
     },
   });
-  return [
-    ...operatorCharts({ target }).flatMap(({ name, chart, version }) =>
-      chart.startsWith("oci://")
-        ? [check(name, version, chart, () => api.digestOf(`${chart.slice("oci://".length)}:${version}`))]
-        : [],
-    ),
-    ...ingressCharts({ target }).map(({ name, chart, version, repository }) => {
+  const charts: RepositoryChart[] = [...operatorCharts({ target }), ...ingressCharts({ target })];
+  return charts.flatMap(({ name, chart, version, repository }) => {
+    if (repository !== undefined) {
       // Packages lie beside the index, under the name that `helm package` gives them.
       const url = `${repository}/${chart}-${version}.tgz`;
-      return check(name, version, repository, async () => ((await api.isAt(url)) ? url : null));
-    }),
-  ];
+      return [check(name, version, repository, async () => ((await api.isAt(url)) ? url : null))];
+    }
+    if (!chart.startsWith("oci://")) return [];
+    return [check(name, version, chart, () => api.digestOf(`${chart.slice("oci://".length)}:${version}`))];
+  });
 }
 
 function imagesOf(target: PlatformTarget): Used[] {

@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Web } from "../../../../schemas/platform.ts";
 import type { PlatformTarget } from "../../../../schemas/target.ts";
+import type { CannotCheck } from "../check.ts";
 import { aws, findings, kubernetes } from "../fixture.ts";
 import { connectRegistries, type RegistryApi } from "./api.ts";
 import { chartChecks, imageChecks } from "./images.ts";
@@ -125,6 +126,17 @@ describe("a registry", () => {
   it("without the image says so", async () => {
     expect(await digestOf(`${host}/public/app:2.0`)).toBeNull();
     expect(await digestOf(`${host}/public/app@${digest("d")}`)).toBeNull();
+  });
+
+  it("that is private is checked with docker's own login: the command names the image, and what it has to answer", async () => {
+    const todo = async (image: string) =>
+      (await digestOf(image).catch((failure: CannotCheck) => failure.todo)) as string;
+    expect(await todo(`${host}/private/app:1.0`)).toBe(
+      `docker login ${host}; docker buildx imagetools inspect ${host}/private/app:1.0: write the digest that it shows into the target. The nodes need a pull secret, or a role that may read it`,
+    );
+    expect(await todo(`${host}/private/app@${digest("a")}`)).toContain(
+      `inspect ${host}/private/app@${digest("a")}: it has to answer with this digest`,
+    );
   });
 
   it("that wants a login, is busy or is not there cannot be checked", async () => {

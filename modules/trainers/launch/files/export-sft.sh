@@ -8,7 +8,7 @@ saved="${folders[0]}"
 
 if [[ "$adapters" -eq 1 ]]; then
   [[ -s "$saved/model/adapter_model.safetensors" ]] || fail "no adapters in $saved/model: adapter_model.safetensors is missing"
-  begin_export
+  begin_work "exports $saved"
   # On the CPU peft adds in float32 and rounds once. The default dtype would be float16, and the class that the adapters
   # name would leave a vision tower out. The tokenizer is copied below: transformers 5 would write it anew, differently.
   in_image python tools/merge_lora.py --base-model "$start_from" --adapter-path "$saved/model" --output-dir "$partial" \
@@ -16,6 +16,6 @@ if [[ "$adapters" -eq 1 ]]; then
     broken "tools/merge_lora.py failed: see $log"
 else
   [[ -f "$saved/model/consolidated/config.json" ]] || fail "no whole model in $saved/model/consolidated: config.json is missing"
-  begin_export
+  begin_work "exports $saved"
   cp -RL -- "$saved/model/consolidated" "$partial" || broken "cannot copy $saved/model/consolidated: see $log"
 fi

@@ -1,10 +1,3 @@
-out="$RUN_DIR/checkpoints/$job"
-partial="$out.partial"
-if [[ -f "$out/uplift-manifest.json" ]]; then
-  echo "uplift: $UPLIFT_JOB_KEY: $out is complete: nothing to do"
-  exit 0
-fi
-[[ ! -e "$out" ]] || fail "$out exists without uplift-manifest.json, so this job did not make it: move it away"
 check_model "$start_from" "$revision"
 [[ -f "$RUN_DIR/slurm/finish_checkpoint.py" ]] || fail "$RUN_DIR/slurm/finish_checkpoint.py is missing: uplift plan --out writes it"
 
@@ -13,25 +6,3 @@ trainer="$RUN_DIR/trainer/$train"
 found="$(cat "$trainer/config.sha256" 2>/dev/null || true)"
 [[ "$found" == "$config_sha256" ]] ||
   fail "$trainer holds checkpoints of ${found:-no known configuration}, the plan's has sha256 $config_sha256"
-
-# The image as a file, if it was imported to shared storage.
-if [[ -n "$squash_file" && -r "$squash_file" ]]; then container="$squash_file"; fi
-in_image() {
-  srun --nodes=1 --ntasks=1 --container-image="$container" --container-mounts="$mounts" --container-workdir="$workdir" \
-    --no-container-mount-home --export=ALL "$@"
-}
-# Findings go to Slurm's output (3), everything else to the run's own log.
-begin_export() {
-  local logs="$RUN_DIR/logs/$job"
-  mkdir -p "$logs" "$RUN_DIR/checkpoints"
-  log="$logs/batch-${SLURM_JOB_ID:-0}.log"
-  echo "uplift: $UPLIFT_JOB_KEY: exports $saved; goes on in $log"
-  exec 3>&2 >>"$log" 2>&1
-  # What a killed job left: converters refuse a folder that exists, and half a model is none.
-  rm -rf -- "$partial"
-}
-# 1: there was something to export, and it did not work.
-broken() {
-  printf 'uplift: %s: %s\n' "$UPLIFT_JOB_KEY" "$1" >&3
-  exit 1
-}

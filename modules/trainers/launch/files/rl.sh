@@ -14,6 +14,15 @@ srun --nodes=1 --ntasks=1 --container-image="$container" --no-container-mount-ho
   >"$ray_sub.new" || fail "cannot read $workdir/ray.sub out of $container"
 if ! bash -n "$ray_sub.new" || ! grep -q DRIVER_COMMAND_FILE "$ray_sub.new"; then fail "$ray_sub.new is no ray.sub"; fi
 mv "$ray_sub.new" "$ray_sub"
+# What the driver prints is its progress: line by line, not in blocks.
+export PYTHONUNBUFFERED=1
+bash "$ray_sub" &
+ray_pid=$!
+# ray.sub keeps the driver's output in a file of its own: it belongs in the log as well. tail looks once more after the end.
+driver_log="$BASE_LOG_DIR/${SLURM_JOB_ID:-0}${SLURM_RESTART_COUNT:+-$SLURM_RESTART_COUNT}-logs/ray-driver.log"
+tail --pid="$ray_pid" -n +1 -F "$driver_log" 2>/dev/null &
+tail_pid=$!
 status=0
-bash "$ray_sub" || status=$?
+wait "$ray_pid" || status=$?
+wait "$tail_pid" || true
 echo "uplift: $UPLIFT_JOB_KEY: ray.sub ended with $status"

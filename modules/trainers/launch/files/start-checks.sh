@@ -7,7 +7,6 @@ for file in "${needed[@]}"; do
 done
 check_model "$start_from" "$revision"
 
-
 # Neither trainer looks whose checkpoints it goes on from (RL#415).
 mkdir -p "$trainer"
 if [[ -s "$trainer/config.sha256" ]]; then
@@ -41,11 +40,12 @@ mkdir -p "$logs"
 # Our key beside the JobId of the moment: a restarted controller may give that JobId to another job.
 printf '{"key":"%s","slurmJobId":"%s","restart":%s,"startedAt":"%s"}\n' "$UPLIFT_JOB_KEY" "${SLURM_JOB_ID:-}" \
   "${SLURM_RESTART_COUNT:-0}" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >>"$logs/starts.jsonl"
-log="$logs/batch-${SLURM_JOB_ID:-0}.log"
+log="${UPLIFT_LOG:-$logs/batch-${SLURM_JOB_ID:-0}.log}"
 echo "uplift: $UPLIFT_JOB_KEY: all start checks passed; goes on in $log"
 step_before="$(newest_step)"
-# Slurm's output stays open as 3 for the one sentence at the end.
-exec 3>&2 >>"$log" 2>&1
+# Slurm's output stays open as 3 for the one sentence at the end; UPLIFT_LOG says that it is the log itself.
+if [[ -n "${UPLIFT_LOG:-}" ]]; then exec 3>/dev/null; else exec 3>&2; fi
+exec >>"$log" 2>&1
 
 # The image as a file, if it was imported to shared storage: every node then maps one file.
 if [[ -n "$squash_file" && -r "$squash_file" ]]; then container="$squash_file"; fi

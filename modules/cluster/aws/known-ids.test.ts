@@ -1,0 +1,18 @@
+import { describe, expect, test } from "vitest";
+import { knownId } from "./known-ids.ts";
+
+describe("the id of what AWS may have made", () => {
+  test("is known where the inputs say it", () => {
+    expect(knownId("aws:s3/bucket:Bucket", { bucket: "uplift-a" }, "1")).toBe("uplift-a");
+    expect(knownId("aws:eks/nodeGroup:NodeGroup", { clusterName: "c", nodeGroupName: "g" }, "1")).toBe("c:g");
+    const route = { routeTableId: "rtb-1", destinationCidrBlock: "0.0.0.0/0" };
+    expect(knownId("aws:ec2/route:Route", route, "1")).toBe("rtb-1_0.0.0.0/0");
+    expect(knownId("aws:budgets/budget:Budget", { name: "b" }, "111122223333")).toBe("111122223333:b");
+  });
+
+  test("is not known where AWS makes it up, or a field was a secret or not there", () => {
+    expect(knownId("aws:fsx/lustreFileSystem:LustreFileSystem", { name: "f" }, "1")).toBeNull();
+    expect(knownId("aws:eks/cluster:Cluster", {}, "1")).toBeNull();
+    expect(knownId("aws:iam/role:Role", { name: { ciphertext: "…" } }, "1")).toBeNull();
+  });
+});
