@@ -2,13 +2,14 @@ import { defineConfig } from "vitest/config";
 
 /** Tests beside the code that start real sandboxes, services, databases, scripts: seconds each, so not at every edit. */
 const SERVICES = [
-  "modules/environments/{attempts,gym,main,orphans,repo-chores,sandbox,turns}.test.ts",
+  "modules/environments/{attempts,exec-connection,executor,gym,main,orphans,repo-chores,sandbox,turns}.test.ts",
   "modules/environments/pod-{api,main,sandbox,service}.test.ts",
   "modules/tasks/{collect-service,expert,main}.test.ts",
   "modules/tasks/repo-chores/grader.test.ts",
-  "modules/cli/{git-trees,isolated,review-sides}.test.ts",
+  "modules/cli/{git-trees,isolated,project,review-sides}.test.ts",
   "modules/cli/steps/{cluster-steps,probe}.test.ts",
   "modules/cluster/local-process.test.ts",
+  "modules/cluster/slurm/scripts.test.ts",
   "modules/cluster/aws/{component,data-stores,node-groups}.test.ts",
   "modules/evaluation/{evaluate,infrastructure,interruption,model-mistakes,outages}.test.ts",
   "modules/leaderboard/{app,store}.test.ts",

@@ -19,9 +19,12 @@ export type Issue = z.infer<typeof Issue>;
 
 /** "rl.steps: 41 asked for, but … Allowed: …. To do: …." */
 export function renderIssue(issue: Issue): string {
-  const end = /[.?!]$/.test(issue.todo) ? "" : ".";
-  return `${issue.path}: ${issue.asked}, but ${issue.found}. Allowed: ${issue.allowed}. To do: ${issue.todo}${end} [${issue.code}]`;
+  const { code, path, asked, found, allowed, todo } = issue;
+  return `${path}: ${asked}, but ${ended(found)} Allowed: ${ended(allowed)} To do: ${ended(todo)} [${code}]`;
 }
+
+/** With a full stop, unless it ends a sentence already, as words of other programs do. */
+const ended = (text: string) => (/[.?!]$/.test(text) ? text : `${text}.`);
 
 /** The same mistakes, their paths as `locate` writes them: with a file, or a file's line and column. */
 export function located(issues: readonly Issue[], locate: (path: string) => string): Issue[] {

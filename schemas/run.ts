@@ -50,8 +50,12 @@ export const RunStep = z.object({
   id: z.string(),
   kind: z.string(),
   state: StepState,
-  /** Times its process was started: 1 + restarts. */
+  /** Number of its newest try: 1 + restarts, and a try that was ended before it began counts too. */
   tries: z.number().int(),
+  /** Number of the newest try that somebody was asked to start, written before that. No other life of its run asks for it again. */
+  asked: z.number().int().default(0),
+  /** Whether a pending step's next try is in somebody's queue (Slurm's), which starts it by itself. */
+  handedOver: z.boolean().default(false),
   /** Earlier tries that ended badly, oldest first. */
   history: z.array(StepTry).default([]),
   progress: Progress.nullable(),

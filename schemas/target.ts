@@ -13,6 +13,7 @@ const Positive = z.number().int().positive();
 
 export const LocalTarget = z.strictObject({
   kind: z.literal("local"),
+  /** Its file's name, without the ending. */
   name: z.string(),
   /** Folder for state, stores, logs; relative to the project. Default ".uplift". */
   home: z.string().default(".uplift"),
@@ -30,10 +31,14 @@ export const LocalTarget = z.strictObject({
 });
 export type LocalTarget = z.infer<typeof LocalTarget>;
 
-/** A container image; by digest, or the plan warns and nothing is started with it. */
-const Image = text(/^[a-z0-9][^\s]*$/, "an image such as registry/name@sha256:…");
+/** A container image; by digest, or the plan warns and nothing is started with it. What stands behind "@" is a digest or a mistake. */
+const Image = text(
+  /^[a-z0-9][^\s@]*(@sha256:[0-9a-f]{64})?$/,
+  "an image: registry/name@sha256: and the digest's 64 hex digits, or registry/name:tag to plan with",
+);
 
 const cluster = {
+  /** Its file's name, without the ending. */
   name: z.string(),
   /** GPU nodes of training: a row of schemas/instance.ts by name, or one written out. */
   instance: z.union([z.enum(Object.keys(INSTANCES) as [InstanceName, ...InstanceName[]]), Instance]),
@@ -74,7 +79,7 @@ const cluster = {
 export const KubernetesTarget = z.strictObject({
   kind: z.literal("kubernetes"),
   /** Context of the kubeconfig; the current one is never used by itself. */
-  kubeContext: z.string(),
+  kubeContext: text(/\S/, "the name of a context, as `kubectl config get-contexts` shows it"),
   ...cluster,
   platform: KubernetesPlatform.optional(),
 });

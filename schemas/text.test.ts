@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { expect, it } from "vitest";
 import { z } from "zod";
-import { fromZod } from "./error.ts";
+import { fromZod, renderIssue } from "./error.ts";
 import { AwsPlatform } from "./platform.ts";
 
 type Schema = z.core.$ZodType;
@@ -42,5 +42,12 @@ it("A mistake in a form is told with its field, and what it has to be", () => {
   if (amis.success) throw new Error("it was taken");
   expect(fromZod(amis.error, "aws-mine", "target-invalid").message).toBe(
     "aws-mine: gpu: a value that the schema accepts was expected, but it is text of another form. Allowed: an AMI's id such as ami-0123456789abcdef0. To do: correct this field. [target-invalid]",
+  );
+});
+
+it("an issue's parts end with one full stop, whoever wrote them", () => {
+  const said = { found: "error: reading the configuration.", allowed: "what Pulumi can do", todo: "is it up?" };
+  expect(renderIssue({ code: "pulumi-failed", path: "platform", asked: "a change", ...said })).toBe(
+    "platform: a change, but error: reading the configuration. Allowed: what Pulumi can do. To do: is it up? [pulumi-failed]",
   );
 });

@@ -13,9 +13,9 @@ export const images = {
 /** Services of the cluster as jobs reach them. */
 export const inCluster = {
   environments: { host: "environments.uplift.svc.cluster.local", port: 9601 },
-  // A PLACEHOLDER: nobody makes this service. With it recipes whose expert is a model can be planned and the platform stood up;
-  // their collection of trajectories fails, and preflight says so. Serve the expert (docs/serving.md) or take any endpoint that
-  // speaks OpenAI's API, write `expertUrl: "…"` after `...inCluster` in your target, and plan again: it is part of the plan.
+  // A PLACEHOLDER: nobody makes this service. It lets recipes whose expert is a model be planned, priced and reviewed. No run can
+  // use a model as expert yet: `train` refuses such a recipe, and plan, `up`'s review and preflight say so. So nothing has to be
+  // served here; where an expert is, `expertUrl: "…"` after `...inCluster` in your target has its nodes counted.
   expertUrl: "http://expert.uplift.svc.cluster.local:8000/v1",
 };
 

@@ -13,13 +13,15 @@ import { UserError } from "../schemas/error.ts";
 import type { Plan } from "../schemas/plan.ts";
 import { ClusterStackOutputs } from "../schemas/stack.ts";
 import type { ClusterTarget } from "../schemas/target.ts";
-import { clusterStack } from "./cluster.ts";
+import { type ClusterStackArgs, clusterStack } from "./cluster.ts";
 import { requireSecrets, type UnsetSecret, unsetSecrets } from "./cluster-secrets.ts";
 import { clusterServingStack } from "./cluster-serving.ts";
+import { refuseHalfMade } from "./half-made.ts";
 import { keptData, releaseData, urnsOf } from "./kept-data.ts";
 import { keepPlans, keptPlans } from "./kept-plans.ts";
 import { despiteLateWebhooks } from "./late-webhooks.ts";
 import { contentsOf, type SecretValues, type StackContents, secretValuesOf } from "./stack-contents.ts";
+import { resourcesOf, type StateResource } from "./stack-repair.ts";
 import {
   type EngineContext,
   type Preview,
@@ -86,11 +88,16 @@ export class ClusterEngine extends StackRunner {
     return this.preview(this.target.name, await this.program(plans, { preview: true }));
   }
 
-  /** What the platform is of, and what of it `destroy` leaves. */
+  /** What the platform is of, and what of it `destroy` leaves; throws `platform-unknown` where it has nothing. */
   async contents(): Promise<StackContents> {
     const stack = await selectStack(this.target.name, await this.workspace());
     if (stack === null) throw this.unknown();
-    return contentsOf(await stack.exportStack());
+    const exported = await stack.exportStack();
+    const contents = contentsOf(exported);
+    // A killed preview leaves a stack of nothing. What an operation was making when it was killed may be there.
+    const pending: unknown[] = exported.deployment?.pending_operations ?? [];
+    if (contents.deleted.length + contents.kept.length + pending.length === 0) throw this.unknown();
+    return contents;
   }
 
   /** Secrets that the target names by variables which are not set. */
@@ -105,7 +112,7 @@ export class ClusterEngine extends StackRunner {
 
   /** Ends endpoints, then the platform. Data stores stay, with what they lie in, unless they are to be deleted. */
   async platformDestroy({ deleteResults = false } = {}): Promise<Destroyed> {
-    if (!(await this.isKnown())) throw this.unknown();
+    await this.contents();
     this.outputs = undefined;
     for (const { name } of await this.endpointSpecs()) await this.endpointDestroy(name);
     let kept: Destroyed["kept"] = [];
@@ -133,14 +140,14 @@ export class ClusterEngine extends StackRunner {
     });
   }
 
-  /** Whether this state has a stack of the target. */
-  private async isKnown(): Promise<boolean> {
-    return (await selectStack(this.target.name, await this.workspace())) !== null;
-  }
-
   /** AWS itself refuses to delete a protected database and a bucket with objects: those alone are changed first. */
   private async liftAwsProtection(): Promise<void> {
-    const program = await this.program(await this.plans(), { release: true });
+    const known = await selectStack(this.target.name, await this.workspace());
+    const resources = known === null ? [] : await resourcesOf(known);
+    // An operation on some resources wants every other one of the stack in the program, and none whose needs are not in the stack:
+    // of one that was never whole, or that only its data is left of, not the cluster's.
+    const foundation = !resources.some(({ type }) => type === "pulumi:providers:kubernetes");
+    const program = await this.program(await this.plans(), { release: true, foundation });
     await this.change(this.target.name, { program, forget: "when new" }, async (stack, { onEvent }) => {
       const target = await urnsOf(stack, ["aws:rds/instance:Instance", "aws:s3/bucket:Bucket"]);
       // Of a stack that was never whole, values of what is not there would be waited for without end.
@@ -153,11 +160,16 @@ export class ClusterEngine extends StackRunner {
     });
   }
 
-  /** Outputs of the platform; null when it was never up, or is half made. */
+  /** Outputs of the platform; null when it was never up, is half made, or its cluster is gone. */
   readOutputs(): Promise<ClusterStackOutputs | null> {
-    this.outputs ??= this.outputsOf(this.target.name).then((outputs) =>
-      outputs.kind === undefined ? null : ClusterStackOutputs.parse(outputs),
-    );
+    this.outputs ??= (async () => {
+      const stack = await selectStack(this.target.name, await this.workspace());
+      const resources = stack === null ? [] : await resourcesOf(stack);
+      const outputs = resources.find(({ type }) => type === "pulumi:pulumi:Stack")?.outputs;
+      // Destroyed but for its data, a stack says what it said before. On AWS there is no cluster then that could be asked.
+      const gone = this.target.kind === "aws" && !resources.some(({ type }) => type === "aws:eks/cluster:Cluster");
+      return outputs?.kind === undefined || gone ? null : ClusterStackOutputs.parse(outputs);
+    })();
     return this.outputs;
   }
 
@@ -195,7 +207,7 @@ export class ClusterEngine extends StackRunner {
 
   private async program(
     plans: readonly Plan[],
-    purpose: { readonly preview?: boolean; readonly release?: boolean } = {},
+    purpose: Pick<ClusterStackArgs, "preview" | "release" | "foundation"> = {},
   ): Promise<PulumiFn> {
     const kept = purpose.release ? undefined : await this.secretValues();
     return clusterStack(this.target, plans, { environment: this.environment, kept, now: new Date(), ...purpose });
@@ -214,6 +226,10 @@ export class ClusterEngine extends StackRunner {
   protected override knownId(type: string, inputs: Readonly<Record<string, unknown>>): string | null {
     const { target } = this;
     return target.kind === "aws" ? knownId(type, inputs, platformOf(target).accountId) : null;
+  }
+
+  protected override lookBefore(stack: Stack, resources: readonly StateResource[]): Promise<void> {
+    return refuseHalfMade(stack, resources, this.context.signal);
   }
 
   private async outputsOf(name: string): Promise<Record<string, unknown>> {

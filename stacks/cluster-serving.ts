@@ -33,10 +33,12 @@ export function clusterServingStack({ spec, target, wait }: ClusterServingArgs) 
     const provider = new Provider("cluster", accessOf(target));
     const { namespace, name, key } = apiKeyOf(spec.name);
     const apiKey = new RandomSecret("api-key", { bytes: KEY_BYTES, encoding: "base64url" });
-    const secret = new SecretObject("secret", {
-      ...{ namespace, secretName: name, provider },
-      entries: { [key]: apiKey.value },
-    });
+    const secret = new SecretObject(
+      `secret ${namespace}/${name}`,
+      { namespace, secretName: name, provider, entries: { [key]: apiKey.value } },
+      // Its name in states of before.
+      { aliases: [{ name: "secret" }] },
+    );
     new ManifestGroup(spec.name, {
       manifests: endpointManifests(spec, { target: around, pool: serving ?? training }).map((manifest) =>
         awaited(manifest, spec, wait),

@@ -28,8 +28,10 @@ export interface ClusterStackArgs {
   readonly now: Date;
   /** Only to be previewed: a secret that is not set is no mistake. Default false. */
   readonly preview?: boolean;
-  /** AWS's part only, its data stores unprotected: before they are deleted on purpose. Default false. */
+  /** Lift the protection of AWS's data stores, before they are deleted on purpose. Default false. */
   readonly release?: boolean;
+  /** Only what is below the cluster: AWS's part. Default false. */
+  readonly foundation?: boolean;
 }
 
 /** The program of a target of nodes. A mistake in the target, or a secret that is not set, throws here, before Pulumi begins. */
@@ -61,8 +63,7 @@ export function clusterStack(clusterTarget: ClusterTarget, plans: readonly Plan[
       pools,
       plans: plans.map(({ name, digest }) => ({ name, digest })),
     };
-    // Protection is AWS's matter, and of a stack that was never whole there may be no cluster to speak to.
-    if (release) return outputs;
+    if (args.foundation) return outputs;
     // Not for the GPU nodes, which may be long in coming.
     const underneath = foundation ? foundation.ready : [];
     const provider = new Provider(

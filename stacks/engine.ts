@@ -34,7 +34,7 @@ import {
 } from "./stack-runner.ts";
 import { trainersToolchain } from "./toolchain.ts";
 
-export type { Changes, StackProgress } from "./engine-events.ts";
+export type { StackProgress } from "./engine-events.ts";
 export type { EngineContext, StackResult } from "./stack-runner.ts";
 
 /**

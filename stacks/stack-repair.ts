@@ -8,21 +8,29 @@ import type { Stack } from "@pulumi/pulumi/automation/index.js";
 import { z } from "zod";
 import { endProcesses, processesWith } from "../modules/cluster/index.ts";
 
-const Resource = z.looseObject({
+const StateResource = z.looseObject({
   urn: z.string(),
   type: z.string(),
-  inputs: z.record(z.string(), z.unknown()).default({}),
+  id: z.string().optional(),
+  inputs: z.record(z.string(), z.unknown()).optional(),
+  outputs: z.record(z.string(), z.unknown()).optional(),
 });
+/** A resource as Pulumi's state has it. */
+export type StateResource = z.infer<typeof StateResource>;
 const Deployment = z.looseObject({
   version: z.number(),
   deployment: z
     .looseObject({
-      resources: z.array(z.looseObject({ urn: z.string() })).default([]),
-      pending_operations: z.array(z.looseObject({ type: z.string(), resource: Resource })).optional(),
+      resources: z.array(StateResource).optional(),
+      pending_operations: z.array(z.looseObject({ type: z.string(), resource: StateResource })).optional(),
     })
     .nullish(),
 });
-type Pending = z.infer<typeof Resource>;
+
+/** A stack's resources. */
+export async function resourcesOf(stack: Stack): Promise<StateResource[]> {
+  return Deployment.parse(await stack.exportStack()).deployment?.resources ?? [];
+}
 
 /** Time an orphan gets to end by itself after SIGTERM, on which Pulumi saves its state. */
 const ORPHAN_SECONDS = 20;
@@ -47,37 +55,40 @@ export async function releaseStaleLock(stack: Stack, backend: string): Promise<s
 }
 
 /**
- * Takes half-done operations out of the state. What they made is found by its own record: a process notes itself and is
- * ended by the next start, a folder is taken as it is, and of a cluster's objects the next `up` takes what is there. What has a
- * known id stays in the state by it: the next look finds it or takes it out. On AWS one without a name of its own may be there
- * twice then: they are named.
+ * Takes half-done operations out of the state, and gives what is in it then. What they made is found by its own record: a
+ * process notes itself and is ended by the next start, a folder is taken as it is, and of a cluster's objects the next `up` takes
+ * what is there. What has a known id stays in the state by it: the next look finds it or takes it out. On AWS one without may be
+ * there twice then: they are named.
  */
 export async function settlePendingOperations(
   stack: Stack,
-  idOf: (resource: Pending) => string | null,
-): Promise<string | null> {
-  const exported = Deployment.parse(await stack.exportStack());
-  const pending = exported.deployment?.pending_operations ?? [];
-  if (exported.deployment == null || pending.length === 0) return null;
-  const { pending_operations: _, ...deployment } = exported.deployment;
-  const known = new Set(deployment.resources.map(({ urn }) => urn));
-  const found = pending.flatMap(({ type, resource }) => {
+  idOf: (resource: StateResource) => string | null,
+): Promise<{ readonly repaired: string | null; readonly resources: readonly StateResource[] }> {
+  const { version, deployment } = Deployment.parse(await stack.exportStack());
+  const { pending_operations: pending = [], ...rest } = deployment ?? {};
+  const there = rest.resources ?? [];
+  if (pending.length === 0) return { repaired: null, resources: there };
+  const known = new Set(there.map(({ urn }) => urn));
+  const looked = pending.flatMap(({ type, resource }) => {
     const id = type === "creating" && !known.has(resource.urn) ? idOf(resource) : null;
     return id === null ? [] : [{ ...resource, id }];
   });
-  const resources = [...deployment.resources, ...found];
-  await stack.importStack({ version: exported.version, deployment: { ...deployment, resources } });
-  const taken = new Set(found.map(({ urn }) => urn));
-  const named = (which: typeof pending) =>
-    which.map(({ type, resource }) => `${type} ${resource.urn.split("::").slice(2).join(" ")}`).join(", ");
-  const [looked, dropped] = [true, false].map((one) =>
-    pending.filter(({ resource }) => taken.has(resource.urn) === one),
-  );
-  return [
-    ...(dropped?.length ? [`dropped ${dropped.length} half-done operations (${named(dropped)})`] : []),
-    ...(looked?.length ? [`what was half-made is looked for by its name (${named(looked)})`] : []),
-  ].join("; ");
+  const resources = [...there, ...looked];
+  await stack.importStack({ version, deployment: { ...rest, resources } });
+  const names = new Set(looked.map(({ urn }) => urn));
+  const dropped = pending.filter(({ resource }) => !names.has(resource.urn));
+  const told = [
+    ...(dropped.length > 0
+      ? [
+          `dropped ${dropped.length} half-done operations (${dropped.map(({ type, resource }) => `${type} ${nameOf(resource)}`).join(", ")})`,
+        ]
+      : []),
+    ...(looked.length > 0 ? [`looking for what was half made (${looked.map(nameOf).join(", ")})`] : []),
+  ];
+  return { repaired: told.join("; "), resources };
 }
+
+const nameOf = ({ urn }: StateResource) => urn.split("::").slice(2).join(" ");
 
 async function listOrEmpty(folder: string): Promise<string[]> {
   try {

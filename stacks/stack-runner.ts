@@ -7,6 +7,7 @@ import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import {
+  CommandError,
   LocalWorkspace,
   type OutputMap,
   type PulumiCommand,
@@ -14,11 +15,19 @@ import {
   Stack,
   StackNotFoundError,
 } from "@pulumi/pulumi/automation/index.js";
+import { UserError } from "../schemas/error.ts";
 import { type Changes, EventCollector, type StackProgress } from "./engine-events.ts";
 import { STATE_FOLDER } from "./home.ts";
 import { installPulumi } from "./pulumi-cli.ts";
 import { withLock } from "./stack-lock.ts";
-import { endOrphans, releaseStaleLock, STACK_MARKER, settlePendingOperations } from "./stack-repair.ts";
+import {
+  endOrphans,
+  releaseStaleLock,
+  STACK_MARKER,
+  type StateResource,
+  settlePendingOperations,
+} from "./stack-repair.ts";
+import { stateUnreachable } from "./state-unreachable.ts";
 
 /** Where the engine works, as the caller's command line and environment say. */
 export type EngineContext = {
@@ -116,16 +125,22 @@ export class StackRunner {
       const known = await selectStack(name, workspace);
       if (known === null && program === undefined)
         return { changes: collector.changes, outputs: null, durationSeconds: 0 };
-      const stack = known ?? (await Stack.create(name, workspace));
+      const stack = known ?? (await Stack.create(name, workspace).catch((error) => refuseState(error, workspace)));
       try {
         // A lock in a state that others share may be theirs.
         if (known && !this.context.state?.url) repaired(await releaseStaleLock(stack, this.backend));
-        if (known) repaired(await settlePendingOperations(stack, ({ type, inputs }) => this.knownId(type, inputs)));
+        if (known) {
+          const settled = await settlePendingOperations(stack, ({ type, inputs = {} }) => this.knownId(type, inputs));
+          repaired(settled.repaired);
+          if (program) await this.lookBefore(stack, settled.resources);
+        }
         const outputs = await operate(stack, collector);
         if (forget === "always" || (forget === "when new" && known === null)) await workspace.removeStack(name);
         return { changes: collector.changes, outputs, durationSeconds: secondsSince(started) };
       } catch (error) {
-        throw await collector.explain(error, issuesFile);
+        // A failed preview of what is not there leaves nothing either; why this fails says less than why that did.
+        if (forget === "when new" && known === null) await workspace.removeStack(name).catch(() => undefined);
+        throw error instanceof UserError ? error : await collector.explain(error, issuesFile);
       } finally {
         await rm(issuesFile, { force: true });
       }
@@ -175,6 +190,9 @@ export class StackRunner {
     return null;
   }
 
+  /** Looks at what a stack has before its program runs; throws where that cannot go on. */
+  protected async lookBefore(_stack: Stack, _resources: readonly StateResource[]): Promise<void> {}
+
   protected lockFile(name: string): string {
     return join(this.backend, "locks", `${name}.lock`);
   }
@@ -186,8 +204,13 @@ export async function selectStack(name: string, workspace: LocalWorkspace): Prom
     return await Stack.select(name, workspace);
   } catch (error) {
     if (error instanceof StackNotFoundError) return null;
-    throw error;
+    return refuseState(error, workspace);
   }
+}
+
+/** What selecting or making a stack can fail of is the state it lies in. */
+function refuseState(error: unknown, { envVars }: LocalWorkspace): never {
+  throw error instanceof CommandError ? stateUnreachable(envVars.PULUMI_BACKEND_URL ?? "", error) : error;
 }
 
 /** Outputs without their wrapping. */

@@ -32,6 +32,19 @@ async function recipe(name: string, change: string): Promise<string> {
   return file;
 }
 
+describe("a command line that cannot be read", () => {
+  it("is told to scripts as JSON, and to people in words", async () => {
+    const script = await uplift(["runs", "--json", "--taget", "x"]);
+    expect([script.exitCode, script.stderr]).toEqual([1, ""]);
+    const { issues } = JSON.parse(script.stdout).error;
+    const found = "unknown option '--taget' (Did you mean --target?)";
+    expect(issues).toMatchObject([{ code: "command-line-invalid", path: "uplift runs", found }]);
+    const person = await uplift(["runs", "--taget", "x"]);
+    expect([person.exitCode, person.stdout]).toEqual([1, ""]);
+    expect(person.stderr).toContain("Did you mean --target?");
+  });
+});
+
 describe("uplift plan", () => {
   it.each([
     ["quickstart-sft-rl", "local"],

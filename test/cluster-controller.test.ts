@@ -5,7 +5,9 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,12 +16,15 @@ import { execa } from "execa";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { golden, kubernetes } from "../modules/cli/cluster-fixture.ts";
+import { makePlan, type PlannedRecipe } from "../modules/cli/make-plan.ts";
+import { taskSetKey } from "../modules/cli/steps/step-tools.ts";
 import { freePort } from "../modules/cluster/free-port.ts";
 import { poolsOf } from "../modules/cluster/index.ts";
 import { evaluationOf, trajectoryOf } from "../modules/leaderboard/fixture.ts";
 import { ANNOTATIONS, SERVER_SELECTOR, serverLabels } from "../modules/serving/cluster-names.ts";
 import { createS3Store } from "../modules/stores/index.ts";
-import { digestBytes, shortDigest } from "../schemas/digest.ts";
+import { digestBytes, digestJson, shortDigest } from "../schemas/digest.ts";
+import type { Plan } from "../schemas/plan.ts";
 import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from "./support/kubernetes-api.ts";
 import { type Moto, startMoto } from "./support/moto.ts";
 import { PASSWORD, type Postgres, startPostgres } from "./support/postgres.ts";
@@ -36,6 +41,14 @@ let folder: string;
 let postgres: Postgres;
 let moto: Moto;
 let objects: Parameters<typeof createS3Store>[0];
+/** A recipe that the platform can run, planned for it. */
+let smoke: PlannedRecipe;
+
+const PINNED = `@sha256:${"1".repeat(64)}`;
+const target = {
+  ...kubernetes,
+  images: { automodel: `a/automodel${PINNED}`, nemoRl: `a/nemo-rl${PINNED}`, vllm: `a/vllm${PINNED}` },
+};
 
 const path = (name: string) => join(folder, name);
 const environment = { ...process.env, AWS_ACCESS_KEY_ID: "key", AWS_SECRET_ACCESS_KEY: S3_SECRET };
@@ -52,8 +65,8 @@ beforeAll(async () => {
   await writeFile(path("token"), `${TOKEN}\n`);
   await writeFile(path("url"), `${postgres.url()}\n`);
   await writeFile(path("slurm-token"), "a.jwt.of-slurm\n");
-  const servingPool = poolsOf(kubernetes, []).training;
-  await writeFile(path("target.json"), JSON.stringify({ target: kubernetes, servingPool }));
+  await writeFile(path("target.json"), JSON.stringify({ target, servingPool: poolsOf(target, []).training }));
+  smoke = await makePlan(join(ROOT, "recipes/cluster-smoke.ts"), target);
   // An API that nobody listens on: what needs no Kubernetes works without.
   await writeFile(path("no-cluster"), kubeconfig("https://127.0.0.1:1"));
 });
@@ -67,6 +80,13 @@ function kubeconfig(server: string): string {
   const context = { name: "c", context: { cluster: "c", user: "c" } };
   const user = { name: "c", user: { token: "none" } };
   return JSON.stringify({ "current-context": "c", clusters: [cluster], contexts: [context], users: [user] });
+}
+
+interface ControllerParts {
+  readonly urlFile?: string;
+  readonly kubeconfig?: string;
+  readonly home?: string;
+  readonly environmentsUrl?: string;
 }
 
 /** A running controller, and all it has said. */
@@ -84,10 +104,11 @@ class Controller {
       });
   }
 
-  static async start(more: { urlFile?: string; kubeconfig?: string; home?: string } = {}): Promise<Controller> {
+  static async start(more: ControllerParts = {}): Promise<Controller> {
     const port = await freePort();
     const options = {
-      ...{ home: path(more.home ?? "home"), port, host: "127.0.0.1", "environments-url": "http://127.0.0.1:1" },
+      ...{ home: path(more.home ?? "home"), port, host: "127.0.0.1" },
+      "environments-url": more.environmentsUrl ?? "http://127.0.0.1:1",
       ...{ "mount-path": path("mount"), "target-config": path("target.json") },
       // Nobody listens there.
       ...{ "slurm-url": "http://127.0.0.1:1", "slurm-token-file": path("slurm-token") },
@@ -260,6 +281,27 @@ describe("a controller in a cluster", () => {
     expect(await controller.json("/api/runs")).toEqual({ runs: [], total: 0 });
   });
 
+  test("refuses what its platform cannot run, and starts nothing", async () => {
+    const unfit = await controller.post("/api/runs", {
+      ...{ id: "run-unfit", plan: golden("github-sft-rl.kubernetes"), snapshot },
+    });
+    const { error } = (await unfit.json()) as { error: { code: string; message: string } };
+    expect([unfit.status, error.code]).toEqual([422, "image-not-pinned"]);
+    expect(error.message).toContain("expert-other-version");
+    const larger = await controller.post("/api/runs", { id: "run-large", plan: withNodes(9), snapshot });
+    expect([larger.status, await larger.json()]).toMatchObject([422, { error: { code: "platform-too-small" } }]);
+    expect(await controller.json("/api/runs")).toEqual({ runs: [], total: 0 });
+  });
+
+  /** The plan as somebody would make it whose copy of the target has more nodes. */
+  function withNodes(nodes: number): Plan {
+    const { digest: _, ...body } = smoke.plan;
+    const jobs = body.jobs.map((job) =>
+      job.kind === "train" && job.launch ? { ...job, launch: { ...job.launch, nodes } } : job,
+    );
+    return { ...body, jobs, digest: digestJson({ ...body, jobs }) };
+  }
+
   test("tells Prometheus what it knows, and which part it cannot read", async () => {
     const text = await (await controller.ask("/metrics")).text();
     for (const line of [
@@ -388,7 +430,7 @@ describe("two controllers on one database", () => {
   });
 
   test("take runs both, and one of the two looks after them", async () => {
-    const taken = await second.post("/api/runs", { id: run, plan: golden("github-sft-rl.kubernetes"), snapshot });
+    const taken = await second.post("/api/runs", { id: run, plan: smoke.plan, snapshot });
     expect(taken.status).toBe(201);
     await second.until(async () => (await steps(second)).waiting.length === 2);
     const { state, waiting } = await steps(first);
@@ -440,6 +482,79 @@ describe("two controllers on one database", () => {
     expect(await exited).toEqual([1, null]);
     expect(second.said).toContain("another controller has taken over");
     expect((await first.ask("/api/runs")).status).toBe(200);
+  });
+});
+
+describe("a run sent to a controller, with an environment service that answers", () => {
+  let controller: Controller;
+  let environments: Server;
+  /** What the environment service was asked, but for its health. */
+  const asked: string[] = [];
+
+  beforeAll(async () => {
+    environments = createServer(({ method, url }, response) => {
+      if (url !== "/health") asked.push(`${method} ${url}`);
+      response.writeHead(url === "/health" ? 200 : 422).end("{}");
+    });
+    await new Promise<void>((resolve) => environments.listen(0, "127.0.0.1", resolve));
+    const environmentsUrl = `http://127.0.0.1:${(environments.address() as AddressInfo).port}`;
+    await postgres.sql("create database sent");
+    await writeFile(path("sent-url"), postgres.url("sent"));
+    controller = await Controller.start({ urlFile: path("sent-url"), home: "home-sent", environmentsUrl });
+  });
+  afterAll(async () => {
+    await controller?.kill();
+    await new Promise((resolve) => environments.close(resolve));
+  });
+
+  test("has the image's own expert act: code that was sent is never executed beside the platform's secrets", async () => {
+    const marker = path("sent-code-was-executed");
+    await mkdir(path("sent/modules/tasks"), { recursive: true });
+    await writeFile(path("sent/package.json"), '{"type":"module"}');
+    const code = `import { writeFileSync } from "node:fs";\nwriteFileSync(${JSON.stringify(marker)}, "");\n`;
+    await writeFile(path("sent/modules/tasks/main.ts"), code);
+    const packed = await execa("tar", ["-c", "-C", path("sent"), "."], { encoding: "buffer" });
+    const digest = digestBytes(packed.stdout);
+    const key = `snapshots/${shortDigest(digest)}.tar`;
+    const put = (at: string, body: string | Uint8Array) =>
+      controller.ask(`/api/objects/${at}`, { method: "PUT", body: Buffer.from(body) });
+    expect((await put(key, packed.stdout)).status).toBe(201);
+    expect((await put(taskSetKey(smoke), JSON.stringify(smoke.taskSet))).status).toBe(201);
+    const sent = { id: "run-sent", plan: smoke.plan, snapshot: { ...snapshot, digest, key, files: 2 } };
+    expect((await controller.post("/api/runs", sent)).status).toBe(201);
+    // It hands the task set to the environment service, as code of this clone does.
+    await controller.until(async () => asked.length > 0);
+    const log = await (await controller.ask("/api/runs/run-sent/log/collect")).text();
+    expect(log).toContain(`${join(ROOT, "modules/tasks/main.ts")} collect`);
+    await controller.until(async () => {
+      const { steps } = (await controller.json("/api/runs/run-sent")) as Shown;
+      return steps.some(({ id, state }) => id === "collect" && state === "failed");
+    });
+    expect(await readdir(folder)).not.toContain("sent-code-was-executed");
+    expect(await readdir(path("mount"))).not.toContain("code");
+  });
+
+  test("needs no kubeconfig where the controller's address and token are given, though the platform was made here", async () => {
+    const { platform } = target;
+    await mkdir(path("platform-home"));
+    const file = path("kubernetes.ts");
+    const here = { ...target, platform: { ...platform, home: path("platform-home") } };
+    await writeFile(file, `export default ${JSON.stringify(here)};\n`);
+    const args = ["train", "recipes/cluster-smoke.ts", "--target", file, "--detach", "--json"];
+    const train = (env: Record<string, string>) =>
+      execa(process.execPath, [...UPLIFT, ...args], {
+        ...{ cwd: ROOT, reject: false, stdin: "ignore" },
+        env: { KUBECONFIG: "/nowhere", ...env },
+      });
+    const sent = await train({ UPLIFT_CONTROLLER_URL: controller.url, UPLIFT_CONTROLLER_TOKEN: TOKEN });
+    expect([sent.exitCode, sent.stderr]).toEqual([0, ""]);
+    const [id = ""] = JSON.parse(sent.stdout) as string[];
+    expect(await controller.json(`/api/runs/${id}`)).toMatchObject({ recipe: "cluster-smoke" });
+    const lost = await train({});
+    expect([lost.exitCode, JSON.parse(lost.stdout)]).toMatchObject([
+      1,
+      { error: { issues: [{ code: "kube-context-missing" }] } },
+    ]);
   });
 });
 

@@ -64,7 +64,7 @@ beforeAll(async () => {
     slurm: { ...kubernetes.slurm, partition: "main" },
     environments: { host: "127.0.0.1", port },
   } as PlatformTarget;
-  await writeFile(join(folder, "target.ts"), `export default ${JSON.stringify(target)};\n`);
+  await writeFile(join(folder, "kubernetes.ts"), `export default ${JSON.stringify(target)};\n`);
   await writeFile(join(folder, "token"), TOKEN);
   environments = startEnvironments(port);
   const environmentsUrl = `http://127.0.0.1:${port}`;
@@ -150,7 +150,7 @@ const isDone = (id: string) => (now: Run) => stepOf(now, id).state === "succeede
 
 describe("a run on a cluster", () => {
   test("is planned and sent, with code and tasks, over the controller's API", async () => {
-    const [planned] = await planAll(["recipes/cluster-smoke.ts"], join(folder, "target.ts"), {});
+    const [planned] = await planAll(["recipes/cluster-smoke.ts"], join(folder, "kubernetes.ts"), {});
     if (!planned) throw new Error("one recipe gives one plan");
     run = await submit(connection, planned, { again: false, json: true });
     expect(run.state).toBe("running");
@@ -203,7 +203,7 @@ describe("a run on a cluster", () => {
       ).toHaveLength(1);
     const checkpoints = await connection.client.checkpoints();
     expect(checkpoints.map(({ stage, step, prefix }) => `${stage} ${step} ${prefix}`).sort()).toEqual([
-      "base 0 models/Qwen--Qwen3.8-27B@000000000000",
+      "base 0 models/Qwen--Qwen3.8-27B",
       `rl 2 runs/${run.id}/checkpoints/rl-2`,
       `sft 4 runs/${run.id}/checkpoints/sft-4`,
     ]);

@@ -43,7 +43,7 @@ beforeAll(async () => {
   const crds = (await readdir(engines.slinkyCrds)).map((name) => join(engines.slinkyCrds, name));
   api = await startKubernetesApi({ controllerManager: true, crds });
   stopKubelet = startFakeKubelet(api, (pod) => held(pod));
-  target = join(folder, "target.ts");
+  target = join(folder, "kubernetes.ts");
   await writeFile(target, `export default ${JSON.stringify(targetFields())};\n`);
 }, 180_000);
 
@@ -199,6 +199,10 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
     expect(preview.stdout).toMatch(/would be: \d+ unchanged$/);
     const { stdout } = await withoutSecrets("up", "--yes", "--skip-preflight");
     expect(stdout).toContain("UPLIFT_WANDB_API_KEY is not set: the value that the platform has stays");
+    // No operator makes Slurm's pods here.
+    expect(stdout).toContain("Slurm: not up yet: no pod slurm-controller-0, no pod slurm-accounting-0");
+    expect(stdout).toContain("0 of 4 workers (kubectl");
+    expect(stdout).toContain(`uplift train recipes/cluster-smoke.ts --target ${target}`);
     expect((await read(secret)).data).toEqual(before.data);
     const changed = await upliftWith({ ...environment(), UPLIFT_S3_ACCESS_KEY_ID: `${PLANTED}-new` }, [
       ...["preview", "--json"],
@@ -226,6 +230,9 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
       expect(stderr).toContain(
         "it cannot be told whether anything runs: slurmctld (pod slurm-controller-0) cannot be asked",
       );
+      expect(stderr).toContain(
+        "make what does not answer reachable, or add --force if the platform was never finished",
+      );
     }
     expect((await read(`${nodeSets}/training`)).spec).toMatchObject({ replicas: 8 });
   });
@@ -237,6 +244,8 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
       uid?: string;
       password?: string;
     }[];
+    const asked = await upliftMayFail("destroy", "--force", "--keep-results");
+    expect(asked.stderr).toMatch(/read the list above, then add --yes\. \[needs-yes\]$/);
     const said = await uplift("destroy", "--force", "--yes", "--keep-results");
     expect(said).toContain("Kept, and still paid for");
     // Before it asked, by name and size.

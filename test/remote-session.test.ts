@@ -8,10 +8,13 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { KubeConfig } from "@kubernetes/client-node";
 import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { kubernetes } from "../modules/cli/cluster-fixture.ts";
+import { forwardPort } from "../modules/cli/port-forward.ts";
 import { connectCluster } from "../modules/cli/remote-session.ts";
+import { freePort } from "../modules/cluster/free-port.ts";
 import { type FakeTunnel, startFakeTunnel } from "./support/fake-tunnel.ts";
 import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from "./support/kubernetes-api.ts";
 
@@ -29,7 +32,7 @@ describe.skipIf("missing" in engines)(`a cluster's controller, from another mach
   /** What the controller was sent: method, path, length of the body. */
   const asked: string[] = [];
 
-  const targetFile = () => join(folder, "target.ts");
+  const targetFile = () => join(folder, "kubernetes.ts");
   const uplift = (args: string[], env: Record<string, string> = {}) =>
     execa("node", ["modules/cli/uplift.js", ...args, "--target", targetFile()], {
       ...{ cwd: ROOT, reject: false, stdin: "ignore" },
@@ -102,6 +105,22 @@ describe.skipIf("missing" in engines)(`a cluster's controller, from another mach
       if (before === undefined) delete process.env.KUBECONFIG;
       else process.env.KUBECONFIG = before;
     }
+  });
+
+  test("that does not listen is told by its pod and what the node says of the port", async () => {
+    const config = new KubeConfig();
+    config.loadFromFile(api.kubeconfig);
+    const selector = { "app.kubernetes.io/name": "controller" };
+    const closed = await startFakeTunnel(api, folder, await freePort(), "node-2");
+    const spec = { nodeName: closed.node, containers: [{ name: "controller", image: "registry.example/uplift:1" }] };
+    await create("/api/v1/namespaces/default/pods", { metadata: { name: "controller-2", labels: selector }, spec });
+    const ready = { phase: "Running", conditions: [{ type: "Ready", status: "True" }] };
+    await api.request("PATCH", "/api/v1/namespaces/default/pods/controller-2/status", { status: ready });
+    const forward = await forwardPort(config, { namespace: "default", selector, port: 7600 });
+    await expect(fetch(forward?.url ?? "")).rejects.toThrow();
+    expect(forward?.last).toEqual({ pod: "controller-2", refusal: expect.stringContaining("ECONNREFUSED") });
+    await forward?.close();
+    await closed.stop();
   });
 
   test("is asked with the token of the environment before any other, and says where the right one is", async () => {

@@ -7,10 +7,11 @@ import { randomBytes } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import { KubeConfig } from "@kubernetes/client-node";
 import type { Deployment, DeploymentSpec } from "kubernetes-types/apps/v1.js";
 import type { ConfigMap, Container, Pod, PodSpec, Secret, Volume } from "kubernetes-types/core/v1.js";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { platformTarget, poolsOf } from "../modules/cluster/index.ts";
+import { platformTarget, poolsOf, slurmState } from "../modules/cluster/index.ts";
 import { controllerToken, expiredToken } from "../modules/cluster/slurm/index.ts";
 import type { Manifest } from "../schemas/manifest.ts";
 import { THIRD_PARTY_IMAGES } from "../schemas/pins.ts";
@@ -184,6 +185,16 @@ describe("Slinky's operator makes of our resources", { timeout: 900_000 }, () =>
       const sharedMemory = spec.volumes?.find(({ name }) => name === "shared-memory");
       expect(sharedMemory?.emptyDir).toEqual({ medium: "Memory", sizeLimit: "512Gi" });
     }
+  });
+
+  it("pods with labels by which `up` sees that Slurm is up", async () => {
+    const config = new KubeConfig();
+    config.loadFromFile(api.kubeconfig);
+    const { workers } = await operator.until("Slurm up", async () => {
+      const state = await slurmState(config);
+      return state.notReady.length === 0 ? state : undefined;
+    });
+    expect(workers).toEqual([{ name: "training", ready: 4, wanted: 4 }]);
   });
 
   it("pods that wait for no file, key or claim which is not there, and slurmctld with our scripts", async () => {

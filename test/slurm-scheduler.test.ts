@@ -67,6 +67,15 @@ const ended = (scheduler: SlurmScheduler, key: string) => become(scheduler, key,
 const running = (scheduler: SlurmScheduler, key: string) => become(scheduler, key, ({ kind }) => kind === "running");
 const waiting = (scheduler: SlurmScheduler, key: string) => become(scheduler, key, ({ kind }) => kind === "waiting");
 
+/** Asks for the end of a job, as often as it takes. */
+async function cancelled(scheduler: SlurmScheduler, key: string): Promise<void> {
+  const deadline = Date.now() + 120_000;
+  while ((await scheduler.cancel(key)) !== "gone") {
+    if (Date.now() > deadline) throw new Error(`${key} does not end: ${JSON.stringify(await scheduler.state(key))}`);
+    await sleep(100);
+  }
+}
+
 /** Until a job has written a line, since it runs a moment before its script does. */
 async function written(of: BatchJob, line: string): Promise<void> {
   for (let look = 0; look < 1200; look++) {
@@ -132,13 +141,46 @@ describe.each([
     await scheduler.submit(second);
     await written(first, "up");
     expect(await scheduler.state(second.key)).toEqual({ kind: "waiting", reason: "Dependency" });
-    await scheduler.cancel(second.key);
+    expect(await scheduler.cancel(second.key)).toBe("ending");
     expect(await scheduler.state(second.key)).toEqual({ kind: "ended", state: "CANCELLED", exitCode: null });
     expect(await scheduler.state(first.key)).toMatchObject({ kind: "running" });
-    await scheduler.cancel(first.key);
+    await cancelled(scheduler, first.key);
     expect(await scheduler.state(first.key)).toEqual({ kind: "ended", state: "CANCELLED", exitCode: null });
-    await scheduler.cancel(first.key);
-    await scheduler.cancel("of no job");
+    expect(await scheduler.cancel("of no job")).toBe("gone");
+  });
+
+  it("that does not end when asked to holds nobody up: it is ending, and later gone", async () => {
+    const scheduler = schedulerOf();
+    // Until SIGKILL, which follows after Slurm's KillWait.
+    const one = job("trap '' TERM; echo up; while :; do sleep 0.1; done");
+    await scheduler.submit(one);
+    await written(one, "up");
+    expect(await scheduler.cancel(one.key)).toBe("ending");
+    expect(await scheduler.state(one.key)).toMatchObject({ kind: "running" });
+    await cancelled(scheduler, one.key);
+    expect(await scheduler.state(one.key)).toEqual({ kind: "ended", state: "CANCELLED", exitCode: null });
+  });
+
+  it("in a partition that is down waits until it is up; one that is drained or inactive takes it later", async () => {
+    const scheduler = schedulerOf();
+    const setPartition = (state: string) => slurm.run("scontrol", "update", "partitionname=main", `state=${state}`);
+    const late = job("echo run");
+    try {
+      for (const state of ["drain", "inactive"]) {
+        await setPartition(state);
+        await expect(scheduler.submit(late)).rejects.toMatchObject({
+          issues: [{ code: "slurm-partition-closed", found: expect.stringContaining("inactive or drain") }],
+        });
+        expect(await scheduler.state(late.key)).toEqual({ kind: "unknown" });
+      }
+      await setPartition("down");
+      await scheduler.submit(late);
+      expect(await scheduler.state(late.key)).toEqual({ kind: "waiting", reason: "PartitionDown" });
+    } finally {
+      await setPartition("up");
+    }
+    expect(await ended(scheduler, late.key)).toEqual({ kind: "ended", state: "COMPLETED", exitCode: 0 });
+    expect(await logOf(late)).toBe("run\n");
   });
 
   it("that it has no place for now is refused in Slurm's words, and is not there", async () => {
@@ -207,14 +249,35 @@ describe("when something breaks", () => {
     const other = job("sleep 1000");
     await scheduler.submit(other);
     expect(await slurm.run("squeue", "-h", "-o", "%i", `--name=${other.name}`)).toBe(jobId);
-    await scheduler.cancel(lost.key);
+    expect(await scheduler.cancel(lost.key)).toBe("gone");
     expect(await running(scheduler, other.key)).toMatchObject({ kind: "running" });
-    await scheduler.cancel(other.key);
+    await cancelled(scheduler, other.key);
 
     await scheduler.submit(lost);
     await slurm.run("scontrol", "update", "nodename=n4", "state=resume");
     expect(await ended(scheduler, lost.key)).toEqual({ kind: "ended", state: "COMPLETED", exitCode: 0 });
     expect(await logOf(lost)).toBe("run\n");
+  });
+
+  it("nodes drained for an upgrade end what runs and keep the rest, also through a restart of slurmctld, which opens a closed partition", async () => {
+    const scheduler = overRest();
+    const first = job("echo up; until [ -e end ]; do sleep 0.1; done; rm end");
+    const second = job("echo run");
+    await scheduler.submit(first);
+    await written(first, "up");
+    await slurm.run("scontrol", "update", "nodename=ALL", "state=drain", "reason=upgrade");
+    await slurm.run("scontrol", "update", "partitionname=main", "state=down");
+    await scheduler.submit(second);
+    await writeFile(join(work, "end"), "");
+    expect(await ended(scheduler, first.key)).toMatchObject({ state: "COMPLETED" });
+    await slurm.stopController();
+    await slurm.startController();
+    expect(await slurm.run("sinfo", "-h", "-o", "%P %a %T")).toBe("main* up drained");
+    expect(await scheduler.state(second.key)).toMatchObject({ kind: "waiting" });
+    // A new slurmctld takes no nodes back before it has heard of them.
+    while ((await slurm.run("scontrol", "show", "nodes")).includes("State=UNKNOWN")) await sleep(100);
+    await slurm.run("scontrol", "update", "nodename=ALL", "state=resume");
+    expect(await ended(scheduler, second.key)).toEqual({ kind: "ended", state: "COMPLETED", exitCode: 0 });
   });
 
   it("a job whose node is lost waits again and goes on elsewhere in the same log", async () => {

@@ -15,6 +15,7 @@ import { verifyModelFolder } from "./model-folder.ts";
 
 const ROOT = "checkpoints";
 const RECORD = "checkpoint.json";
+const RECORD_UNREADABLE = "checkpoint-record";
 
 /** What a model is called, and where it came from. */
 interface Lineage {
@@ -113,26 +114,51 @@ async function writeRecord(store: ObjectStore, checkpoint: Checkpoint): Promise<
   await store.put(`${homeOf(checkpoint.digest)}/${RECORD}`, `${JSON.stringify(checkpoint, null, 2)}\n`);
 }
 
-/** Every recorded checkpoint, oldest first. Uploads without a record are not listed: they never finished. */
+/**
+ * Every recorded checkpoint, oldest first. Uploads without a record are not listed: they never finished. A record that is none
+ * is warned of and left out, so that one of them does not hold up the use of all others.
+ */
 export async function listCheckpoints(store: ObjectStore): Promise<Checkpoint[]> {
-  const records = (await store.list(`${ROOT}/`)).filter((key) =>
-    new RegExp(`^${ROOT}/[0-9a-f]{12}/${RECORD}$`).test(key),
-  );
-  const checkpoints = await Promise.all(records.map((key) => readRecord(store, key)));
-  return checkpoints.sort((a, b) =>
-    a.createdAt === b.createdAt ? (a.digest < b.digest ? -1 : 1) : a.createdAt < b.createdAt ? -1 : 1,
-  );
+  const { checkpoints, unreadable } = await readRecords(store);
+  for (const { error } of unreadable) process.emitWarning(error.message, "CheckpointRecordWarning");
+  return checkpoints;
 }
 
-/** One checkpoint by its digest, or by the first digits of it; UserError `checkpoint-unknown` or `checkpoint-ambiguous`. */
+/** All records, oldest first, and the keys that hold something else. */
+async function readRecords(store: ObjectStore) {
+  const keys = (await store.list(`${ROOT}/`)).filter((key) => new RegExp(`^${ROOT}/[0-9a-f]{12}/${RECORD}$`).test(key));
+  const unreadable: { key: string; error: UserError }[] = [];
+  const read = async (key: string) => {
+    try {
+      return [await readRecord(store, key)];
+    } catch (error) {
+      // A store that does not answer says nothing of its records.
+      if (!(error instanceof UserError && error.code === RECORD_UNREADABLE)) throw error;
+      unreadable.push({ key, error });
+      return [];
+    }
+  };
+  const checkpoints = (await Promise.all(keys.map(read))).flat();
+  checkpoints.sort((a, b) =>
+    a.createdAt === b.createdAt ? (a.digest < b.digest ? -1 : 1) : a.createdAt < b.createdAt ? -1 : 1,
+  );
+  return { checkpoints, unreadable };
+}
+
+/**
+ * One checkpoint by its digest, or by the first digits of it; UserError `checkpoint-unknown` or `checkpoint-ambiguous`, or
+ * `checkpoint-record` where the record of that digest cannot be read.
+ */
 export async function findCheckpoint(store: ObjectStore, reference: string): Promise<Checkpoint> {
-  const all = await listCheckpoints(store);
+  const { checkpoints: all, unreadable } = await readRecords(store);
   const wanted = reference.replace(/^sha256:/, "");
   const found = all.filter(
     ({ digest, name }) => name === reference || (wanted.length >= 4 && digest.startsWith(`sha256:${wanted}`)),
   );
   const only = found.length === 1 ? found[0] : undefined;
   if (only !== undefined) return only;
+  const broken = unreadable.find(({ key }) => wanted.length >= 4 && key.startsWith(`${ROOT}/${wanted.slice(0, 12)}`));
+  if (found.length === 0 && broken) throw broken.error;
   throw new UserError({
     code: found.length === 0 ? "checkpoint-unknown" : "checkpoint-ambiguous",
     path: reference,
@@ -205,5 +231,5 @@ async function parsed<T>(store: ObjectStore, key: string, schema: z.ZodType<T>):
   }
   const record = schema.safeParse(value);
   if (record.success) return record.data;
-  throw fromZod(record.error, key, "checkpoint-record");
+  throw fromZod(record.error, key, RECORD_UNREADABLE);
 }

@@ -2,6 +2,7 @@ import { appendFile, cp, mkdir, mkdtemp, readFile, rm, truncate, writeFile } fro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import { findCheckpoint, folderOf, listCheckpoints, publishCheckpoint, readProbe } from "./checkpoint-store.ts";
 import { hashFile } from "./files.ts";
@@ -167,10 +168,27 @@ describe("a stored checkpoint", () => {
     });
   });
 
-  test("whose record is not a record is a clear error", async () => {
+  test("whose record is not a record is warned of, hides no other, and is a clear error for who asks for it", async () => {
     const store = folderStore(join(root, "store"));
+    const made = await publish(store);
     await store.put("checkpoints/0123456789ab/checkpoint.json", "{ half");
-    await expect(listCheckpoints(store)).rejects.toMatchObject({ code: "checkpoint-record" });
+    const warned = new Promise<Error>((resolve) => process.once("warning", resolve));
+    expect(await listCheckpoints(store)).toEqual([made]);
+    expect((await warned).message).toContain("checkpoints/0123456789ab/checkpoint.json");
+    expect(await findCheckpoint(store, made.digest)).toEqual(made);
+    for (const asked of [`sha256:0123456789ab${"0".repeat(52)}`, "0123"])
+      await expect(findCheckpoint(store, asked)).rejects.toMatchObject({ code: "checkpoint-record" });
+    await expect(findCheckpoint(store, "fedc")).rejects.toMatchObject({ code: "checkpoint-unknown" });
+  });
+
+  test("is not said to be unreadable while the store does not answer", async () => {
+    const store = folderStore(join(root, "store"));
+    await publish(store);
+    const away = new UserError({
+      ...{ code: "object-store-unreachable", path: "s3", asked: "", found: "", allowed: "", todo: "" },
+    });
+    const outage = { ...store, get: () => Promise.reject(away) };
+    await expect(listCheckpoints(outage)).rejects.toBe(away);
   });
 });
 

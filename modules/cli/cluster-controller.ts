@@ -18,6 +18,7 @@ import { type ErrorBody, UserError } from "../../schemas/error.ts";
 import type { ObjectStore } from "../../schemas/object-store.ts";
 import type { Plan } from "../../schemas/plan.ts";
 import type { GpuPool } from "../../schemas/pool.ts";
+import type { Run } from "../../schemas/run.ts";
 import type { PlatformTarget } from "../../schemas/target.ts";
 import { listCheckpoints } from "../checkpoints/index.ts";
 import { type ShownEndpoint, sameSite } from "../dashboard/index.ts";
@@ -32,13 +33,14 @@ import {
   openDatabase,
   type S3Location,
 } from "../stores/index.ts";
-import { isPlanOf } from "./cluster-endpoint-spec.ts";
 import { metricsText } from "./cluster-metrics.ts";
 import { clusterServerCode } from "./cluster-server-code.ts";
 import { clusterExecutors } from "./cluster-steps.ts";
+import { requireAcceptable, requireSameExpert } from "./cluster-submission.ts";
 import { dashboard } from "./dashboard.ts";
 import { answers, every, listen, stopAsked, TABLES } from "./long-lived.ts";
 import { objectsApp } from "./objects-app.ts";
+import { PROJECT_DIR } from "./project.ts";
 import { runTools } from "./run-tools.ts";
 import { databaseIn, readToken } from "./secret-files.ts";
 import type { Endpoints } from "./steps/measure.ts";
@@ -149,6 +151,12 @@ export function clusterController(parts: Parts): ClusterController {
   const tools = {
     ...runTools({ layout, store, runs, environmentsUrl, remedy: "steps that need it wait", now }),
     ...{ batch: services.batch, mountPath },
+    // This pod reads every secret of the platform: what was uploaded is kept as a record of the run, and never executed here.
+    codeOf: async ({ plan }: Run) => {
+      // Asked again: the image may be another one than when the run was taken.
+      requireSameExpert(plan);
+      return PROJECT_DIR;
+    },
     serverCode: async (plan: Plan) => clusterServerCode(plan),
     // Of trainers on one machine, which no step here starts.
     ...{ python: "python3", threads: 1 },
@@ -193,6 +201,7 @@ interface SiteParts extends Parts {
 /** The whole site. */
 function clusterApp({ options, services, database, store, runs, layout, pruned, log, now }: SiteParts) {
   const { endpoints } = services;
+  const { target, servingPool } = options;
   const { db } = database;
   const leaderboard = leaderboardReader(db);
   return new Hono()
@@ -223,7 +232,7 @@ function clusterApp({ options, services, database, store, runs, layout, pruned, 
     .get("/api/checkpoints", async (c) => c.json({ checkpoints: await listCheckpoints(store) }))
     .get("/api/endpoints", async (c) => c.json({ endpoints: await endpoints.list() }))
     .route("/", objectsApp({ store, folder: uploadsOf(options.home) }))
-    .route("/", runsApp({ store: runs, layout, now, accept: (plan) => requirePlanOf(options.target, plan) }))
+    .route("/", runsApp({ store: runs, layout, now, accept: (plan) => requireAcceptable(plan, target, servingPool) }))
     .route("/", leaderboardApp({ db, store }))
     .all("/api/*", apiNotFound)
     .route("/", dashboard({ runs, layout, db, store, endpoints: () => endpoints.list(), local: false }));
@@ -241,15 +250,4 @@ async function isReady({ db }: OpenDatabase): Promise<boolean> {
 
 function errorBody(code: string, message: string, infrastructure: boolean): ErrorBody {
   return { error: { code, message, infrastructure } };
-}
-
-/** A job for other nodes would wait in Slurm's queue for ever. */
-function requirePlanOf(target: PlatformTarget, plan: Plan): void {
-  if (isPlanOf(target, plan)) return;
-  throw new UserError({
-    ...{ code: "plan-of-other-target", path: plan.name, asked: `a run on ${target.name}` },
-    found: `the plan is for ${plan.target.name}${plan.target.name === target.name ? " with other nodes or another mount" : ""}`,
-    allowed: "plans for the target that this controller's platform was made from",
-    todo: `name the target it is for, or bring this platform up to date: uplift up RECIPE --target ${plan.target.name}`,
-  });
 }

@@ -86,7 +86,7 @@ export class ClusterEndpointHost {
     } catch (error) {
       // Its pods' last words are in the error by now. One that served before is kept through an outage of the API, and one whose
       // wait was called off through the end of this process. Where even this fails, the next open or close does it.
-      const isLost = error instanceof UserError || !(reused || request.signal?.aborted);
+      const isLost = (error instanceof UserError && !isAway(error)) || !(reused || request.signal?.aborted);
       if (isLost) await removeEndpointObjects(config, spec.name).catch(() => undefined);
       throw error;
     }
@@ -121,8 +121,8 @@ export class ClusterEndpointHost {
         if (there.state === "ready") return;
         if (there.state !== "starting") throw notReady(spec, reasons.length > 0 ? reasons : [`it is ${there.state}`]);
       } catch (error) {
-        if (error instanceof UserError || isRefusal(error)) throw error;
-        reasons = [String(error)];
+        if (!isAway(error)) throw error;
+        reasons = [error.message];
       }
       await sleep(lookSeconds * 1000, undefined, { signal });
     } while (now().getTime() < deadline);
@@ -140,17 +140,29 @@ export class ClusterEndpointHost {
 
 const isLiving = ({ state }: ObservedEndpoint) => state === "starting" || state === "ready";
 
-/** Not a UserError: an API that is away or overloaded now may do it the next time. */
+/** UserError `kubernetes-unreachable` where the API is away or overloaded now; another error is its no, or a defect. */
 async function told<T>(request: Promise<T>): Promise<T> {
   return request.catch((error: unknown) => {
-    throw new Error(`the Kubernetes API was asked for an endpoint: ${kubernetesSaid(error)}`, { cause: error });
+    const asked = "the Kubernetes API was asked for an endpoint";
+    if (!willPass(error)) throw new Error(`${asked}: ${kubernetesSaid(error)}`, { cause: error });
+    throw new UserError({
+      ...{ code: UNREACHABLE, path: "uplift-serving", asked, found: kubernetesSaid(error) },
+      allowed: "an API that answers",
+      todo: "nothing where it restarts: it is asked again; else look at the cluster's control plane",
+    });
   });
 }
 
-/** What asking again would not change: the API's no to this account or this object. */
-function isRefusal(error: unknown): boolean {
-  const cause = error instanceof Error ? error.cause : undefined;
-  return cause instanceof ApiException && cause.code >= 400 && cause.code < 500 && cause.code !== 429;
+const UNREACHABLE = "kubernetes-unreachable";
+
+function isAway(error: unknown): error is UserError {
+  return error instanceof UserError && error.code === UNREACHABLE;
+}
+
+/** Whether asking again may change it: no answer at all (node-fetch's error), "too many requests", or its own failure. */
+function willPass(error: unknown): boolean {
+  if (error instanceof ApiException) return error.code === 429 || error.code >= 500;
+  return error instanceof Error && error.name === "FetchError";
 }
 
 function notReady({ name, layout }: ClusterEndpointSpec, reasons: readonly string[]): UserError {

@@ -7,7 +7,6 @@ import type { Checkpoint } from "../../schemas/checkpoint.ts";
 import { canonicalJson, type Digest, digestJson, shortDigest } from "../../schemas/digest.ts";
 import type { ClusterEndpointSpec, ModelIdentity, ServingSettings, WeightsSource } from "../../schemas/endpoint.ts";
 import { type Issue, UserError } from "../../schemas/error.ts";
-import type { ServingLayout } from "../../schemas/layout.ts";
 import { modelFacts, modelFolder } from "../../schemas/model.ts";
 import type { Plan } from "../../schemas/plan.ts";
 import type { GpuPool } from "../../schemas/pool.ts";
@@ -125,12 +124,7 @@ const layoutOf = ({ layouts }: Plan) => layouts.flatMap(({ layout }) => (layout.
 
 /** Why a plan cannot be served on a target. */
 function mistakesOf(request: Serving): Issue[] {
-  const layout = layoutOf(request.plan);
-  return [
-    ...otherTarget(request),
-    ...unpinned(request.plan, request.planFile),
-    ...(layout ? tooSmall(layout, request) : []),
-  ];
+  return [...otherTarget(request), ...unpinned(request.plan, request.planFile), ...servingTooSmall(request)];
 }
 
 /** A place in a bucket. */
@@ -257,9 +251,11 @@ function unpinned(plan: Plan, planFile: string): Issue[] {
   ];
 }
 
-/** The plan counts with the training nodes' GPUs; a target may serve on others. */
-function tooSmall(layout: ServingLayout, { plan, target, pool: { instance } }: Serving): Issue[] {
+/** Why the nodes that serve cannot hold what a plan serves: it counts with the training nodes' GPUs, and they may be others. */
+export function servingTooSmall({ plan, target, pool: { instance } }: Omit<Serving, "planFile">): Issue[] {
+  const layout = layoutOf(plan);
   const { gpuMemoryMib } = instanceOf(target);
+  if (layout === undefined) return [];
   if (instance.gpus >= layout.gpusPerNode && instance.gpuMemoryMib >= gpuMemoryMib) return [];
   const of = (gpus: number, mib: number) => `${gpus} GPUs of ${Math.floor(mib / 1024)} GiB`;
   return [

@@ -162,7 +162,7 @@ describe("the endpoints of a cluster", () => {
     expect(removed).toEqual([OTHER]);
     expect(await endpoints.list()).toEqual([]);
     expect(await issueOf(endpoints.remove(NAME))).toMatchObject({
-      ...{ code: "endpoint-unknown", allowed: "there are no endpoints" },
+      ...{ code: "endpoint-unknown", allowed: "none: nothing is served" },
     });
   });
 

@@ -103,7 +103,7 @@ export class ClusterEndpoints {
     throw new UserError({
       ...{ code: "endpoint-unknown", path: name, asked: "this endpoint is to be ended" },
       found: "there is none of that name",
-      allowed: all.map((one) => one.name).join(", ") || "there are no endpoints",
+      allowed: all.map((one) => one.name).join(", ") || "none: nothing is served",
       todo: "check the name with uplift endpoints",
     });
   }

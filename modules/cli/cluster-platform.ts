@@ -3,7 +3,6 @@
  * Pulumi. Nothing is made smaller or destroyed while jobs or endpoints live, unless --force says so.
  */
 import { resolve } from "node:path";
-import { confirm, isCancel } from "@clack/prompts";
 import { CoreV1Api } from "@kubernetes/client-node";
 import { digestJson, shortDigest } from "../../schemas/digest.ts";
 import { UserError } from "../../schemas/error.ts";
@@ -74,7 +73,7 @@ export async function plansFor(engine: ClusterEngine, files: readonly string[]):
       asked: "a platform is to be stood up",
       found: "no plan says how many nodes are needed",
       allowed: "plan files (uplift plan --out) or recipes; later the same ones are used again",
-      todo: `uplift up recipes/github-sft-rl.ts --target ${target.name}`,
+      todo: `uplift up recipes/cluster-smoke.ts --target ${target.name}`,
     });
   const here = digestJson(planned(target));
   const others = plans.flatMap((plan, index) =>
@@ -128,7 +127,7 @@ export async function reviewPlatform(
   const before = (await engine.readOutputs())?.pools ?? null;
   const region = target.kind === "aws" ? target.region : null;
   const text = renderPlatform({
-    ...{ pools, before, fixed: fixedCosts(platformTarget(target)) },
+    ...{ pools, before, plans, fixed: fixedCosts(platformTarget(target)) },
     price: ({ instance, pricing }) => {
       const { price } = priceOf(instance, pricing, region);
       return price.source === "unknown" ? null : price;
@@ -149,10 +148,17 @@ export async function refuseWhileLive(engine: ClusterEngine, asked: string): Pro
     ...(unknown === null ? [] : [`it cannot be told whether anything runs: ${unknown}`]),
   ];
   if (found.length === 0) return;
+  const todo = [
+    ...(jobs.length > 0 ? ["let the jobs end or cancel them (scancel)"] : []),
+    ...(endpoints.length > 0 ? ["end endpoints (uplift endpoints rm NAME)"] : []),
+    ...(unknown === null
+      ? ["or add --force"]
+      : ["make what does not answer reachable, or add --force if the platform was never finished"]),
+  ];
   throw new UserError({
     ...{ code: "work-under-way", path: target.name, asked, found: found.join("; ") },
     allowed: "a platform on which nothing runs, or --force",
-    todo: "let the jobs end or cancel them (scancel), end endpoints (uplift endpoints rm NAME), or add --force",
+    todo: todo.join(", "),
   });
 }
 
@@ -188,22 +194,4 @@ export async function refuseShrinking(
   if (before === null || (replaced.length === 0 && !shrinks(before, pools))) return;
   const what = replaced.length > 0 ? `${replaced.join(", ")} to be replaced or deleted` : "fewer nodes";
   await refuseWhileLive(engine, `an \`up\` with ${what}`);
-}
-
-/** Asks on a terminal; without one only --yes goes on. */
-export async function agreed(
-  question: string,
-  { yes, json }: { readonly yes?: boolean; readonly json: boolean },
-): Promise<void> {
-  if (yes) return;
-  const refuse = (found: string, todo: string) =>
-    new UserError({
-      ...{ code: "needs-yes", path: question, asked: "a yes before anything is changed", found },
-      ...{ allowed: "yes on a terminal, or --yes", todo },
-    });
-  if (!process.stdin.isTTY || !process.stdout.isTTY || json)
-    throw refuse("there is no terminal to ask on", "read the review above (uplift preview), then add --yes");
-  const answer = await confirm({ message: question, initialValue: false });
-  if (isCancel(answer) || !answer)
-    throw refuse("the answer was no; nothing was changed", "run it again when you are ready");
 }

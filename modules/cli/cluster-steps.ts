@@ -2,7 +2,6 @@
  * Cluster steps: what each kind of job is carried out by in a cluster. Training, export and the probe are Slurm jobs; the expert
  * collects in a process of the controller's own pod; evaluations run inside the controller against endpoints of their own.
  */
-import { UserError } from "../../schemas/error.ts";
 import type { JobKind } from "../../schemas/job.ts";
 import type { Database } from "../leaderboard/index.ts";
 import type { StepExecutor, StepExecutors } from "../runs/index.ts";
@@ -12,6 +11,7 @@ import { clusterTrain } from "./steps/cluster-train.ts";
 import { collect } from "./steps/collect.ts";
 import { evaluate } from "./steps/evaluate.ts";
 import type { Endpoints } from "./steps/measure.ts";
+import { asItStands, isOutage } from "./steps/outages.ts";
 import { probe } from "./steps/probe.ts";
 import { publish } from "./steps/publish.ts";
 import { select } from "./steps/select.ts";
@@ -29,15 +29,7 @@ export function clusterExecutors(tools: ClusterStepTools, endpoints: Endpoints, 
   };
 }
 
-/** Codes of UserErrors that say a service does not answer, or has no nodes yet: nobody's mistake, and over by itself. */
-const OUTAGES = new Set([
-  "slurm-unreachable",
-  "slurm-nodes-missing",
-  "object-store-unreachable",
-  "kubernetes-unreachable",
-]);
-
-/** The same executor, which stays as it is while a service does not answer: a run does not fail by that. */
+/** The same executor, which stays as it is while a service or the storage does not answer: a run does not fail by that. */
 export function throughOutages<Kind extends JobKind>(executor: StepExecutor<Kind>): StepExecutor<Kind> {
   return {
     ...executor,
@@ -45,10 +37,8 @@ export function throughOutages<Kind extends JobKind>(executor: StepExecutor<Kind
       try {
         return await executor.advance(context);
       } catch (error) {
-        if (!(error instanceof UserError) || !OUTAGES.has(error.code)) throw error;
-        const isRunning = context.run.steps.some(({ id, state }) => id === context.job.id && state === "running");
-        // What runs goes on meanwhile; to say that it waits would have it started a second time.
-        return isRunning ? { kind: "running", progress: null } : { kind: "waiting", why: error.message };
+        if (!isOutage(error)) throw error;
+        return asItStands(context, error.message);
       }
     },
   };

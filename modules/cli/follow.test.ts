@@ -31,6 +31,13 @@ describe("a step's line", () => {
     expect(describeStep(step({ state: "running", tries: 2, history }))).toBe("running, start 2");
   });
 
+  it("says where a step is queued, and for which start", () => {
+    const queued = { handedOver: true, error: "in Slurm's queue: Priority" };
+    expect(describeStep(step({ ...queued, tries: 0 }))).toBe("pending, in Slurm's queue: Priority");
+    const history = [{ number: 1, endedAt: "2026-01-01T00:00:00Z", error: "exit code 137", done: 4 }];
+    expect(describeStep(step({ ...queued, tries: 1, history }))).toBe("pending, in Slurm's queue: Priority, start 2");
+  });
+
   it("ends with what the step made", () => {
     const result = { checkpoint: `sha256:${"ab".repeat(32)}`, reward: 0.61234, steps: 20 };
     expect(describeStep(step({ state: "succeeded", tries: 1, result }))).toBe(

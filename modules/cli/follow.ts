@@ -112,8 +112,9 @@ export function describe(step: RunStep): string {
   const parts: string[] = [step.state];
   if (step.state === "running" && step.progress) parts.push(...progressParts(step.progress));
   if (step.state === "pending" && step.error) parts.push(step.error.split("\n")[0] ?? "");
-  if (step.state === "pending" && step.history.length > 0) parts.push("will be started again");
-  if (step.tries > 1) parts.push(`start ${step.tries}`);
+  if (step.state === "pending" && step.history.length > 0 && !step.handedOver) parts.push("will be started again");
+  const start = step.handedOver ? step.tries + 1 : step.tries;
+  if (start > 1) parts.push(`start ${start}`);
   if (step.state === "succeeded" && step.result) parts.push(...resultParts(step.result));
   if (step.state === "failed" && step.error) parts.push(step.error.split("\n")[0] ?? "");
   return parts.filter(Boolean).join(", ");
@@ -132,6 +133,8 @@ function resultParts(result: Record<string, unknown>): string[] {
   return Object.entries(result).flatMap(([name, value]) => {
     if (typeof value === "number") return [`${name} ${Number.isInteger(value) ? value : value.toFixed(3)}`];
     if (name === "checkpoint" && typeof value === "string") return [value.slice(7, 19)];
+    // Sentences on what is left to a person: an endpoint that could not be ended, pass rates that could not be counted.
+    if ((name === "endpointLeft" || name === "passRatesMissing") && typeof value === "string") return [value];
     return [];
   });
 }

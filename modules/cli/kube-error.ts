@@ -3,11 +3,15 @@
  */
 import { ApiException } from "@kubernetes/client-node";
 
-/** "it answers 403: deployments.apps is forbidden: …"; of what is no answer, the error and its cause. */
+/** "it answers 403: deployments.apps is forbidden: …"; of what is no answer, the error's message and its cause. */
 export function kubernetesSaid(error: unknown): string {
   if (error instanceof ApiException) return `it answers ${error.code}: ${messageOf(error)}`;
+  // A WebSocket's failure is an event with a message, and no Error.
+  const message = (error as { message?: string } | null)?.message || String(error);
+  if (message.startsWith("HTTP protocol is not allowed"))
+    return "the kubeconfig's server is plain http, which the Kubernetes client refuses without insecure-skip-tls-verify";
   const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : "";
-  return `${String(error)}${cause}`;
+  return `${error instanceof Error && error.name === "FetchError" ? "it does not answer: " : ""}${message}${cause}`;
 }
 
 function messageOf({ body, message }: ApiException<unknown>): string {

@@ -10,6 +10,9 @@ const program = new Command("uplift")
   .description("Infrastructure as code for post-training: a typed recipe in, a number on a leaderboard out.")
   .showHelpAfterError("(uplift --help lists the commands)")
   .exitOverride();
+const json = process.argv.includes("--json");
+// Commander's own words on a mistake; commands inherit this.
+if (json) program.configureOutput({ writeErr: () => {} });
 
 /** What a file of commands/ registers. Loading all of them takes a second, which one command need not pay. */
 const REGISTER: readonly { readonly names: readonly string[]; load(): Promise<(program: Command) => void> }[] = [
@@ -38,11 +41,25 @@ try {
   await program.parseAsync();
 } catch (error) {
   process.exitCode = error instanceof CommanderError ? error.exitCode : 1;
-  if (!(error instanceof CommanderError)) report(error, process.argv.includes("--json"));
+  if (!(error instanceof CommanderError)) report(error);
+  else if (json && error.exitCode !== 0) report(misused(error));
+}
+
+/** What commander says of a command line that it cannot read; to people it has said it. */
+function misused({ message }: CommanderError): UserError {
+  const command = asked ? `uplift ${process.argv[2]}` : "uplift";
+  // "error: unknown option '--taget'\n(Did you mean --target?)"; without a command there is help, and no such words.
+  const words = message.startsWith("error: ") ? message.slice("error: ".length).replaceAll("\n", " ") : "";
+  return new UserError({
+    ...{ code: "command-line-invalid", path: command, asked: "the command line is read" },
+    found: words.replace(/\.$/, "") || "it names no command",
+    allowed: `what \`${command} --help\` lists`,
+    todo: "correct it",
+  });
 }
 
 /** A mistake goes to scripts as JSON on stdout, to people as text on stderr. */
-function report(error: unknown, json: boolean): void {
+function report(error: unknown): void {
   if (error instanceof UserError || error instanceof RemoteError) {
     const issues = error instanceof UserError ? error.issues : [{ code: error.code, message: error.message }];
     if (json) process.stdout.write(`${JSON.stringify({ error: { issues } })}\n`);

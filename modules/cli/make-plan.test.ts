@@ -9,7 +9,7 @@ import { UserError } from "../../schemas/error.ts";
 import { Plan } from "../../schemas/plan.ts";
 import { Recipe } from "../../schemas/recipe.ts";
 import { AwsTarget, type Target } from "../../schemas/target.ts";
-import { compilePlan } from "../plan/index.ts";
+import { compilePlan, renderPlan } from "../plan/index.ts";
 import { gatherFacts, makePlan } from "./make-plan.ts";
 import { loadTarget, PROJECT_DIR } from "./project.ts";
 import { loadRecipe } from "./recipe-file.ts";
@@ -96,6 +96,28 @@ describe("the reference case", () => {
 });
 
 describe("a cluster's plan", () => {
+  it("warns of each image by tag, and of an expert that is a model, which no run can use yet", async () => {
+    const warned = async (name: string, target: string) =>
+      (await makePlan(recipeFile(name), await loadTarget(target))).plan.warnings.map(
+        ({ code, path }) => `${code} ${path}`,
+      );
+    const smoke = await warned("cluster-smoke", "kubernetes");
+    expect(smoke.filter((one) => one.startsWith("image"))).toEqual([
+      "image-not-pinned target.images.automodel",
+      "image-not-pinned target.images.nemoRl",
+      "image-not-pinned target.images.vllm",
+    ]);
+    expect(smoke).not.toContain("expert-model-not-run expert");
+    expect(await warned("github-rl", "aws-p5en")).toContain("expert-model-not-run expert");
+  });
+
+  it("names the field of the target as the source of a price that it gives, without a table's date", async () => {
+    const plan = async (target: string) =>
+      renderPlan((await makePlan(recipeFile("cluster-smoke"), await loadTarget(target))).plan);
+    expect(await plan("kubernetes")).toContain("(the target: target.pricing.dollarsPerNodeHour)\n");
+    expect(await plan("aws-p5en")).toMatch(/[ ]2026-07-20\)\n/);
+  });
+
   /** The same value with every mapping's keys in another order. */
   function shuffled(value: unknown, order: (keys: string[]) => string[]): unknown {
     if (Array.isArray(value)) return value.map((item) => shuffled(item, order));

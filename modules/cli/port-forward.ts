@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { PassThrough } from "node:stream";
 import { CoreV1Api, type KubeConfig, PortForward } from "@kubernetes/client-node";
+import { kubernetesSaid } from "./kube-error.ts";
 
 /** Where a forward leads. */
 export interface ForwardTo {
@@ -15,28 +16,41 @@ export interface ForwardTo {
   readonly port: number;
 }
 
+/** The last connection: the pod that it led to, and what kept it from the port; null where nothing has. */
+export interface LastTry {
+  pod: string;
+  refusal: string | null;
+}
+
 /** An open forward. */
 export interface OpenForward {
   /** http://127.0.0.1:PORT */
   readonly url: string;
+  readonly last: Readonly<LastTry>;
   close(): Promise<void>;
 }
 
 /** Opens a forward; null where no pod is ready. Throws what the API says where it cannot be asked. */
 export async function forwardPort(config: KubeConfig, to: ForwardTo): Promise<OpenForward | null> {
-  if ((await readyPod(config, to)) === null) return null;
+  const pod = await readyPod(config, to);
+  if (pod === null) return null;
+  const last: LastTry = { pod, refusal: null };
   const open = new Set<Socket>();
   const server = createServer((socket) => {
     open.add(socket);
     socket.on("close", () => open.delete(socket));
     // Its other end tells the client; who reads from it sees a connection that ended.
     socket.on("error", () => socket.destroy());
-    connect(config, to, socket).catch(() => socket.destroy());
+    connect(config, to, socket, last).catch((error: unknown) => {
+      last.refusal = kubernetesSaid(error);
+      socket.destroy();
+    });
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    last,
     async close() {
       for (const socket of open) socket.destroy();
       await new Promise((resolve) => server.close(resolve));
@@ -44,12 +58,17 @@ export async function forwardPort(config: KubeConfig, to: ForwardTo): Promise<Op
   };
 }
 
-async function connect(config: KubeConfig, to: ForwardTo, socket: Socket): Promise<void> {
+async function connect(config: KubeConfig, to: ForwardTo, socket: Socket, last: LastTry): Promise<void> {
   const pod = await readyPod(config, to);
-  if (pod === null) throw new Error("no pod is ready");
+  if (pod === null) throw new Error("it is not ready, and no other is");
+  last.pod = pod;
+  last.refusal = null;
   const refused = new PassThrough();
   // The kubelet's words where nobody listens on the port; a client is told by the connection's end.
-  refused.on("data", () => socket.destroy());
+  refused.on("data", (words: Buffer) => {
+    last.refusal = words.toString("utf8").trim().slice(0, 300);
+    socket.destroy();
+  });
   const tunnel = await new PortForward(config).portForward(to.namespace, pod, [to.port], socket, refused, socket);
   if (typeof tunnel === "function") throw new TypeError("a tunnel that is asked for once is one WebSocket");
   tunnel.onclose = () => socket.end();

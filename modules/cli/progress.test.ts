@@ -15,13 +15,22 @@ const PREVIEW = [
   step("delete", "slurm", "ConfigMap slurm/old"),
 ];
 
+it("Every object is told by its kind and name, and a random value with the Secret that carries it", () => {
+  const line = (type: string, name: string) =>
+    progressLine({ kind: "resource", state: "done", part: "", operation: "create", changed: [], type, name });
+  expect(line("Secret", "secret uplift/database")).toBe("  create Secret uplift/database");
+  expect(line("Secret", "Secret slurm/slurm-sssd")).toBe("  create Secret slurm/slurm-sssd");
+  expect(line("Bucket", "uplift-traces")).toBe("  create Bucket uplift-traces");
+  expect(line("RandomSecret", "api-key")).toBeNull();
+});
+
 it("Waiting is told with what is waited for and for how long, the longest first", () => {
   const resources = [
-    { type: "NodeSet", name: "NodeSet slurm/workers", seconds: 130 },
+    { type: "StatefulSet", name: "StatefulSet uplift/postgres", seconds: 130 },
     { type: "Cluster", name: "eks", seconds: 40 },
   ];
   expect(progressLine({ kind: "open", resources })).toBe(
-    "  still waiting: NodeSet slurm/workers (2 m 10 s), Cluster eks (40 s)",
+    "  still waiting: StatefulSet uplift/postgres (2 m 10 s), Cluster eks (40 s)",
   );
   const many = Array.from({ length: 9 }, (_, index) => ({ type: "Job", name: `Job ${index}`, seconds: 31 }));
   expect(progressLine({ kind: "open", resources: many })).toMatch(/Job 4 \(31 s\) and 4 more$/);

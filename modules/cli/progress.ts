@@ -2,10 +2,18 @@
  * Progress: what Pulumi reports while it works → lines for a person. A platform has hundreds of objects, so a preview counts
  * what it would make, by part and kind, and tells every change of what is there. Pure, but for ProgressTeller, which prints.
  */
-import { isChange, type OpenResource, type ResourceStep, type StackProgress } from "../../stacks/engine-events.ts";
+import {
+  type Changes,
+  isChange,
+  type OpenResource,
+  type ResourceStep,
+  type StackProgress,
+} from "../../stacks/engine-events.ts";
 
 /** Resources that a line about waiting names. */
 const NAMED = 5;
+/** A random value of the state alone: it is told with the Secret that carries it. */
+const INSIDE = "RandomSecret";
 
 /** One event as a line; null where it says nothing to a person. */
 export function progressLine(event: StackProgress): string | null {
@@ -17,11 +25,13 @@ export function progressLine(event: StackProgress): string | null {
     case "open":
       return openLine(event.resources);
     case "resource":
-      return event.state === "done" && isChange(event.operation) ? `  ${event.operation} ${nameOf(event)}` : null;
+      return event.state === "done" && isChange(event.operation) && event.type !== INSIDE
+        ? `  ${event.operation} ${nameOf(event)}`
+        : null;
   }
 }
 
-/** "  still waiting: NodeSet slurm/training (2 m 10 s), Deployment uplift/controller (40 s)". */
+/** "  still waiting: StatefulSet uplift/postgres (2 m 10 s), Deployment uplift/controller (40 s)". */
 function openLine(resources: readonly OpenResource[]): string {
   if (resources.length === 0) return "  still waiting: for Pulumi, which reads the state or fetches a provider";
   const named = resources.slice(0, NAMED).map((one) => `${nameOf(one)} (${duration(one.seconds)})`);
@@ -29,9 +39,10 @@ function openLine(resources: readonly OpenResource[]): string {
   return `  still waiting: ${named.join(", ")}${more}`;
 }
 
-/** Names of Kubernetes objects begin with their kind already; others get theirs in front. */
+/** Kind, then name: "Secret uplift/database". Names of Kubernetes objects begin with their kind already, in small letters too. */
 export function nameOf({ type, name }: { readonly type: string; readonly name: string }): string {
-  return name.toLowerCase().startsWith(`${type.toLowerCase()} `) ? name : `${type} ${name}`;
+  const hasKind = name.toLowerCase().startsWith(`${type.toLowerCase()} `);
+  return `${type} ${hasKind ? name.slice(type.length + 1) : name}`;
 }
 
 /** "40 s", "2 m 10 s", "1 h 5 m". */
@@ -57,6 +68,19 @@ export function previewLines(steps: readonly ResourceStep[], { verbose = false }
 function stepLine(step: ResourceStep): string {
   const changed = step.operation === "create" || step.changed.length === 0 ? "" : `: ${step.changed.join(", ")}`;
   return `  ${step.operation} ${nameOf(step)}${changed}`;
+}
+
+/** "3 created, 5 unchanged". */
+export function summary(changes: Changes): string {
+  const words: [keyof Changes, string][] = [
+    ["create", "created"],
+    ["update", "updated"],
+    ["replace", "replaced"],
+    ["delete", "deleted"],
+    ["same", "unchanged"],
+  ];
+  const parts = words.filter(([key]) => changes[key] > 0).map(([key, word]) => `${changes[key]} ${word}`);
+  return parts.length > 0 ? parts.join(", ") : "nothing to do";
 }
 
 /** In the order in which they first come. */

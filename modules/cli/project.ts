@@ -2,9 +2,9 @@
  * Project: where the CLI finds targets, base models and the target's home. Reads files; writes nothing.
  */
 import { readdir } from "node:fs/promises";
-import { isAbsolute, join, resolve } from "node:path";
+import { basename, isAbsolute, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { fromZod, UserError } from "../../schemas/error.ts";
+import { fromZod, type Issue, UserError } from "../../schemas/error.ts";
 import { type LocalTarget, Target } from "../../schemas/target.ts";
 import { nearest } from "./did-you-mean.ts";
 import { exists, importDefault } from "./recipe-file.ts";
@@ -13,7 +13,7 @@ import { checkSchema } from "./written-schema.ts";
 /** The project's folder: the one this file's package lies in. */
 export const PROJECT_DIR = fileURLToPath(new URL("../..", import.meta.url));
 
-/** A target by name (stacks/targets/NAME.ts) or by path. */
+/** A target by name (stacks/targets/NAME.ts) or by path. UserErrors: `target-missing`, `target-invalid`, of importing code. */
 export async function loadTarget(nameOrPath: string): Promise<Target> {
   const isPath = nameOrPath.includes("/") || nameOrPath.endsWith(".ts");
   const path = isPath ? resolve(nameOrPath) : join(PROJECT_DIR, "stacks/targets", `${nameOrPath}.ts`);
@@ -23,9 +23,15 @@ export async function loadTarget(nameOrPath: string): Promise<Target> {
     code: "target-missing",
     allowed: `${shipped.join(", ")}, or a path`,
     todo: guess ? `did you mean "${guess}"?` : "use one of those, or copy one to a file of your own",
+  }).catch((error: unknown) => {
+    throw relative(PROJECT_DIR, path).startsWith("..") ? withImports(error) : error;
   });
   const parsed = Target.safeParse(exported);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    const named = basename(path).replace(/\.[cm]?[jt]s$/, "");
+    if (parsed.data.name !== named) throw new UserError(otherName(nameOrPath, parsed.data.name, named));
+    return parsed.data;
+  }
   const form = checkSchema("target", exported);
   if (form.length > 0)
     throw new UserError(
@@ -36,6 +42,23 @@ export async function loadTarget(nameOrPath: string): Promise<Target> {
       })),
     );
   throw fromZod(parsed.error, nameOrPath, "target-invalid");
+}
+
+/** Buckets, roles, state and `--target` go by the name: a copy that keeps its original's would change that one's platform. */
+function otherName(target: string, name: string, file: string): Issue {
+  return {
+    ...{ code: "target-invalid", path: `${target}: name`, asked: "a name that is the file's" },
+    found: `the file is ${file}.ts and the name "${name}"`,
+    allowed: `"${file}"`,
+    todo: "write the file's name, or, where a platform of the other name stands, rename the file",
+  };
+}
+
+/** The same error of a file outside of the clone, where a shipped target's relative imports lead nowhere. */
+function withImports(error: unknown): unknown {
+  if (!(error instanceof UserError) || error.code !== "file-does-not-load") return error;
+  const todo = `outside of the clone import by its absolute path (${join(PROJECT_DIR, "schemas/target.ts")}), or import nothing and export a plain object with kind: "kubernetes" or "aws"; docs/targets.md has both`;
+  return new UserError(error.issues.map((issue) => ({ ...issue, todo })));
 }
 
 /** Names of the shipped targets. */

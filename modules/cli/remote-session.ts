@@ -17,6 +17,7 @@ import type { ClusterTarget } from "../../schemas/target.ts";
 import type { StackProgress } from "../../stacks/engine.ts";
 import { clusterHome } from "../../stacks/home.ts";
 import { kubectlAccess } from "./cluster-endpoint-text.ts";
+import type { Route } from "./controller-answer.ts";
 import { ControllerClient } from "./controller-client.ts";
 import { loadTarget, PROJECT_DIR } from "./project.ts";
 import { exists } from "./recipe-file.ts";
@@ -75,15 +76,16 @@ export async function connectCluster(
   progress?: (event: StackProgress) => void,
 ): Promise<Connection> {
   const { UPLIFT_CONTROLLER_URL: named, UPLIFT_CONTROLLER_TOKEN: given } = environment;
-  const at = (url: string, token: string | undefined, dashboard: string, close = async () => {}): Connection => {
-    const client = new ControllerClient(url, undefined, token ?? null);
+  const at = (url: string, route: Route, token: string | undefined, dashboard: string, close = async () => {}) => {
+    const client = new ControllerClient(url, undefined, token ?? null, route);
     return { targetName, client, store: remoteStore(client), dashboard, close };
   };
-  if (named) return at(address(named), given, named);
+  if (named) return at(address(named), { kind: "address", source: "UPLIFT_CONTROLLER_URL" }, given, named);
   const { web } = target.platform ?? {};
   if (web?.login.kind === "token") {
     const url = `https://${web.host}`;
-    return at(url, given || (await tokenIn(target, await apiOf(target, progress))), url);
+    const route: Route = { kind: "address", source: `platform.web of the target ${target.name}` };
+    return at(url, route, given || (await tokenIn(target, await apiOf(target, progress))), url);
   }
   const config = await apiOf(target, progress);
   const token = given || (await tokenIn(target, config));
@@ -93,17 +95,21 @@ export async function connectCluster(
   const forward = await forwardPort(config, to).catch((error: unknown) => failed(target, error));
   if (forward === null) throw down(target, "no pod of its controller is ready");
   const { context } = kubectlAccess(target, null);
-  const command = `kubectl --context ${context} -n ${NAMESPACES.platform} port-forward service/${CONTROLLER} ${CONTROLLER_PORT}`;
+  const kubectl = `kubectl --context ${context} -n ${NAMESPACES.platform}`;
+  const command = `${kubectl} port-forward service/${CONTROLLER} ${CONTROLLER_PORT}`;
   const dashboard = web ? `https://${web.host}` : `http://127.0.0.1:${CONTROLLER_PORT} after: ${command}`;
-  return at(forward.url, token, dashboard, forward.close);
+  return at(forward.url, { kind: "tunnel", targetName, kubectl, last: forward.last }, token, dashboard, forward.close);
 }
 
 function address(text: string): string {
-  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text;
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/`) return text;
+  // A password is not shown, and would not be sent.
+  const found = url?.username || url?.password ? "it has a user or a password in it" : `it is "${text}"`;
   throw new UserError({
     ...{ code: "controller-url-invalid", path: "UPLIFT_CONTROLLER_URL", asked: "the controller's address is read" },
-    found: `it is "${text}"`,
-    allowed: "http://HOST:PORT or https://HOST",
+    found,
+    allowed: "http://HOST:PORT or https://HOST, without a path",
     todo: "correct it, or unset it: without it the controller is found through the Kubernetes API",
   });
 }
@@ -117,7 +123,7 @@ async function apiOf(target: ClusterTarget, progress?: (event: StackProgress) =>
 }
 
 /** What the platform's stack has put out, where this machine has its state or the target says where that is; else null. */
-export async function outputsHere(
+async function outputsHere(
   target: ClusterTarget,
   progress?: (event: StackProgress) => void,
 ): Promise<ClusterStackOutputs | null> {
@@ -125,6 +131,17 @@ export async function outputsHere(
   if (!isHere) return null;
   const { openClusterEngine } = await import("./cluster-platform.ts");
   return (await openClusterEngine(target, progress)).readOutputs();
+}
+
+/**
+ * The same for checks before something is sent, or null where this machine cannot read it: then the controller, which checks
+ * again, is asked at once, and a cluster that nothing here reaches is told of by whatever needs it.
+ */
+export async function outputsIfReadable(
+  target: ClusterTarget,
+  environment: Environment,
+): Promise<ClusterStackOutputs | null> {
+  return environment.UPLIFT_CONTROLLER_URL ? null : outputsHere(target).catch(() => null);
 }
 
 /** The token of the web login. */
@@ -142,14 +159,14 @@ async function failed(target: ClusterTarget, error: unknown): Promise<never> {
   const { ApiException } = await import("@kubernetes/client-node");
   const status = error instanceof ApiException ? error.code : null;
   if (status === 404) throw down(target, "its cluster has no Secret web-token in the namespace uplift");
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const { kubernetesSaid } = await import("./kube-error.ts");
   throw new UserError({
     ...{
       code: "kubernetes-unreachable",
       path: target.name,
       asked: "the Kubernetes API of the target's cluster is asked",
     },
-    found: status === null ? String(cause) : `it answers ${status}`,
+    found: kubernetesSaid(error),
     allowed:
       "a cluster that answers, and a user who may read the Secret uplift/web-token and forward a port of its pods",
     todo: "ask the platform's owner for UPLIFT_CONTROLLER_URL and UPLIFT_CONTROLLER_TOKEN, or check the context and your rights",

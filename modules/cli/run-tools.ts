@@ -1,6 +1,6 @@
 /**
  * Run tools: what the steps of both controllers, on one machine and in a cluster, are given alike: a store, the folders below one
- * home, processes, a run's code, earlier runs.
+ * home, processes, earlier runs; and, where the machine is the user's own, a run's code.
  */
 import { access, mkdir, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +17,10 @@ import type { StepTools } from "./steps/step-tools.ts";
 /** A service that does not answer within so many seconds is down. */
 const OUTAGE_SECONDS = 5;
 
-/** The tools that are the same wherever a controller runs. `remedy` ends the sentence about an environment service that is down. */
+/**
+ * The tools that are the same wherever a controller runs; a cluster's replaces `codeOf`. `remedy` ends the sentence about an
+ * environment service that is down.
+ */
 export function runTools(parts: {
   readonly layout: Layout;
   readonly store: ObjectStore;

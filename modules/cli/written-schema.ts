@@ -40,6 +40,9 @@ const compiled = new Map<string, Compiled>();
 /** What people write. */
 export type Written = "recipe" | "target";
 
+/** The page that says what its fields take. */
+const PAGES: Record<Written, string> = { recipe: "docs/recipe-reference.md", target: "docs/targets.md" };
+
 function schemaOf(noun: Written): Compiled {
   const known = compiled.get(noun);
   if (known) return known;
@@ -81,7 +84,9 @@ export function checkSchema(noun: Written, value: unknown): SchemaMistake[] {
     (error) => !unions.some(({ schemaPath }) => error.schemaPath.startsWith(`${schemaPath}/`)),
   );
   const unknown = told.filter(({ keyword }) => keyword === "additionalProperties");
-  return told.filter((error) => !isMisspeltElsewhere(error, unknown)).map((error) => mistakeOf(error, schema, value));
+  return told
+    .filter((error) => !isMisspeltElsewhere(error, unknown))
+    .map((error) => mistakeOf(error, schema, value, PAGES[noun]));
 }
 
 /** A field that is missing because its name is misspelt is one mistake, not two. */
@@ -98,7 +103,7 @@ function suggestionFor(unknown: ErrorObject): string | undefined {
   return nearest(unknown.params.additionalProperty, fieldsOf(unknown.parentSchema as Schema));
 }
 
-function mistakeOf(error: ErrorObject, root: Schema, value: unknown): SchemaMistake {
+function mistakeOf(error: ErrorObject, root: Schema, value: unknown, page: string): SchemaMistake {
   const path = error.instancePath.split("/").slice(1).map(unescapePointer);
   const field = nameOf(path);
   const schema = error.parentSchema as Schema;
@@ -124,25 +129,16 @@ function mistakeOf(error: ErrorObject, root: Schema, value: unknown): SchemaMist
       return { path: present ? [...path, tag] : path, of: present ? "value" : "key", issue: { ...issue, todo } };
     }
     default: {
-      const issue = invalid(
-        `${field} is to be of the documented type and range`,
-        describeValue(error.data),
-        describeError(error, schema),
-      );
-      const todo = hint(error.data, schema) ?? issue.todo;
+      const asked = `a value that ${field} can have`;
+      const issue = invalid(asked, describeValue(error.data), describeError(error, schema));
+      const todo = hint(error.data, schema) ?? `correct this field; ${page} has all fields`;
       return { path, of: "value", issue: { ...issue, todo } };
     }
   }
 }
 
 function invalid(asked: string, found: string, allowed: string): SchemaMistake["issue"] {
-  return {
-    code: "recipe-invalid",
-    asked,
-    found,
-    allowed,
-    todo: "correct this field; its page in docs/ says what it takes",
-  };
+  return { code: "recipe-invalid", asked, found, allowed, todo: "correct this field" };
 }
 
 function unknownField(
@@ -242,7 +238,7 @@ function ofFormat(format: string | undefined, pattern: string): string {
     case "starts_with":
       return `text that begins with ${pattern.replace(/^\^|\.\*$/g, "").replaceAll("\\", "")}`;
     default:
-      return "text of another form: its page in docs/ says which";
+      return "text of another form";
   }
 }
 

@@ -242,10 +242,10 @@ describe("mistakes in a YAML recipe", () => {
     expect(issue).toEqual({
       code: "recipe-invalid",
       path: "recipes/x.yaml:16:17: sft.lora.rank",
-      asked: "rank is to be of the documented type and range",
+      asked: "a value that rank can have",
       found: "it is the number 1000",
       allowed: "at most 256",
-      todo: "correct this field; its page in docs/ says what it takes",
+      todo: "correct this field; docs/recipe-reference.md has all fields",
     });
   });
 

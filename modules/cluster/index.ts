@@ -11,3 +11,4 @@ export { namespaceManifests } from "./namespaces.ts";
 export { attemptsAtOnce, planLabel, platformOf, platformTarget, poolsOf } from "./pools.ts";
 export { type FixedCost, renderPlatform, shrinks } from "./pools-text.ts";
 export { HOME_MARKER, isRunning, ProcessIdentity, processesWith, readPidFile } from "./process-identity.ts";
+export { type SlurmState, slurmState, slurmText } from "./slurm-state.ts";

@@ -62,6 +62,15 @@ describe("live work of a cluster", () => {
     });
   });
 
+  it("cannot be told where the API does not answer, and the cause is named once", async () => {
+    const config = await cluster({});
+    const url = config.getCurrentCluster()?.server ?? "";
+    await new Promise((resolve) => server?.close(resolve));
+    server = undefined;
+    const { unknown } = await liveWork(config);
+    expect(unknown).toBe(`${url} does not answer: connect ECONNREFUSED ${new URL(url).host}`);
+  });
+
   it("cannot be told where the pod is not there", async () => {
     const { unknown } = await liveWork(await cluster({ ...slurm, "/deployments": served }));
     expect(unknown).toBe("slurmctld (pod slurm-controller-0) cannot be asked: there is no such pod");

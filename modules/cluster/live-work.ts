@@ -41,7 +41,8 @@ export async function liveWork(
   return {
     jobs: jobs.status === "fulfilled" ? jobs.value : [],
     endpoints: endpoints.status === "fulfilled" ? endpoints.value : [],
-    unknown: why.length > 0 ? why.join("; ") : null,
+    // An API that does not answer fails both for one cause.
+    unknown: why.length > 0 ? [...new Set(why)].join("; ") : null,
   };
 }
 
@@ -110,5 +111,7 @@ async function runInSlurmctld(config: KubeConfig, command: string[]): Promise<st
 function reasonOf(error: unknown): string {
   if (error instanceof ApiException) return `Kubernetes answered ${error.code}`;
   // A WebSocket that was refused gives an event, not an Error.
-  return z.looseObject({ message: z.string() }).safeParse(error).data?.message ?? String(error);
+  const said = z.looseObject({ message: z.string() }).safeParse(error).data?.message ?? String(error);
+  // Which request it was says nothing of why.
+  return said.replace(/^request to (https?:\/\/[^/]+)\S* failed, reason: /, "$1 does not answer: ");
 }

@@ -1,7 +1,9 @@
 /**
  * Pools as text: what a platform has, who needs it, what it costs an hour, and what changes against what is up. Pure.
  */
+import type { Plan } from "../../schemas/plan.ts";
 import type { CpuPool, GpuPool, Pools, PoolUse } from "../../schemas/pool.ts";
+import { whyNotTrained } from "./not-trained.ts";
 
 /** A pool's price of one node for one hour and where it is from; null where no table has it. */
 export type PoolPrice = (pool: GpuPool) => { readonly dollarsPerNodeHour: number; readonly pricing: string } | null;
@@ -23,10 +25,12 @@ export interface PlatformReview {
   readonly before: Pools | null;
   readonly price: PoolPrice;
   readonly fixed: readonly FixedCost[];
+  /** The plans that the pools are for: which of them cannot be trained is said. Default none. */
+  readonly plans?: readonly Plan[];
 }
 
 /** The review that `uplift up` shows before it asks. */
-export function renderPlatform({ pools, before, price, fixed }: PlatformReview): string {
+export function renderPlatform({ pools, before, price, fixed, plans = [] }: PlatformReview): string {
   const gpu = [pools.training, ...(pools.serving ? [pools.serving] : [])];
   const lines = [
     ...gpu.flatMap((pool) => gpuLines(pool, price(pool))),
@@ -34,9 +38,19 @@ export function renderPlatform({ pools, before, price, fixed }: PlatformReview):
     ...[pools.sandboxes, pools.platform].flatMap(cpuLines),
     "",
     ...moneyLines(gpu, price, fixed),
+    ...notTrainedLines(plans),
   ];
   const changes = before === null ? [] : changeLines(before, pools, price);
   return [...lines, ...(changes.length > 0 ? ["", "Against what is up:", ...changes] : [])].join("\n");
+}
+
+/** Plans whose nodes would be paid for and that no run can be made of. */
+function notTrainedLines(plans: readonly Plan[]): string[] {
+  const lines = plans.flatMap((plan) => {
+    const why = whyNotTrained(plan);
+    return why === null ? [] : [`  ${plan.name}: ${why}`];
+  });
+  return lines.length === 0 ? [] : ["", "Warning: of these plans no run can be made:", ...lines];
 }
 
 function gpuLines(pool: GpuPool, price: ReturnType<PoolPrice>): string[] {

@@ -8,6 +8,7 @@ import type { ClusterTarget } from "../../schemas/target.ts";
 import { Target } from "../../schemas/target.ts";
 import awsTarget from "../../stacks/targets/aws-p5en.ts";
 import kubernetesTarget from "../../stacks/targets/kubernetes.ts";
+import { whyNotTrained } from "./not-trained.ts";
 import { attemptsAtOnce, platformOf, poolsOf } from "./pools.ts";
 import { renderPlatform, shrinks } from "./pools-text.ts";
 
@@ -156,6 +157,19 @@ describe("the review of a platform", () => {
       "GPU nodes together: $380 an hour, $9,115 a day, as long as they are there",
       "The rest: about $73 a month (EKS $73)",
     ]);
+  });
+
+  it("names the plans of which no run can be made", () => {
+    const text = (plans: readonly Plan[]) =>
+      renderPlatform({ pools: poolsOf(aws, [rl]), before: null, price, fixed: [], plans });
+    expect(text([rl, sftRl])).toMatch(
+      /\n\nWarning: of these plans no run can be made:\n {2}unreal-rl: its tasks are made up and its expert is a model: `train` refuses it\n {2}github-sft-rl: its/,
+    );
+    expect(text([golden("smoke.local")])).not.toContain("Warning");
+    const elsewhere: Plan = { ...rl, taskSet: { ...rl.taskSet, standIn: false } };
+    expect(whyNotTrained(elsewhere)).toBe(
+      "its tasks and environments lie elsewhere and its expert is a model: `train` refuses it",
+    );
   });
 
   it("says what changes against what is up, in nodes and money", () => {

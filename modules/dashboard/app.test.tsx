@@ -141,6 +141,13 @@ describe("a run", () => {
     expect(failed?.text).toContain("End of the log of train-rl");
   });
 
+  it("says quietly what a step waits for: that is no error", async () => {
+    const { runs } = await fixtureData(() => nothing).runs({ offset: 0, limit: 3 });
+    const { text } = await get(`/runs/${runs.find(({ state }) => state === "running")?.id}`);
+    expect(text).toContain('<p class="quiet">in Slurm&#39;s queue: Resources</p>');
+    expect(text).not.toContain("Error of checkpoint-rl-40");
+  });
+
   it("is cancelled by a post from its own page, and not by another site", async () => {
     const cancelled: string[] = [];
     const app = appWith({ cancelRun: async (id) => void cancelled.push(id) });

@@ -219,6 +219,8 @@ function step(id: string, kind: string, state: RunStep["state"], more: Partial<R
     kind,
     state,
     tries: hasStarted ? 1 : 0,
+    asked: hasStarted ? 1 : 0,
+    handedOver: false,
     history: [],
     progress: null,
     result: null,
@@ -252,7 +254,11 @@ const stepsOf: Readonly<Record<"succeeded" | "running" | "failed", RunStep[]>> =
     step("train-rl", "train", "running", {
       progress: { done: 17, total: 40, unit: "steps", note: "reward 0.42", etaSeconds: 251 },
     }),
-    step("checkpoint-rl-40", "checkpoint", "pending"),
+    step("checkpoint-rl-40", "checkpoint", "pending", {
+      asked: 1,
+      handedOver: true,
+      error: "in Slurm's queue: Resources",
+    }),
     step("evaluate-rl-40", "evaluate", "pending"),
   ],
   failed: [

@@ -166,9 +166,14 @@ const StepRow: FC<{ step: RunStep }> = ({ step }) => (
     {step.error === null ? null : (
       <tr class="error-row">
         <td colspan={6}>
-          <Box kind="error" label={`Error of ${step.id}`}>
-            {step.error}
-          </Box>
+          {step.state === "pending" ? (
+            // What it waits for: a place in Slurm's queue, a service that is away.
+            <p class="quiet">{step.error}</p>
+          ) : (
+            <Box kind="error" label={`Error of ${step.id}`}>
+              {step.error}
+            </Box>
+          )}
         </td>
       </tr>
     )}

@@ -14,6 +14,12 @@ export function warnOf({ recipe, model, target }: CheckInputs): Warning[] {
       message: `${model?.name ?? recipe.model} is fetched at whatever commit its repository has that day`,
       todo: "set modelRevision to a commit",
     });
+  if (target.kind !== "local" && recipe.expert.kind === "model")
+    warnings.push({
+      ...{ code: "expert-model-not-run", path: "expert" },
+      message: "a model as expert: plans and prices read it, a run cannot use it yet, and `train` refuses this recipe",
+      todo: 'plan and review with it; to train, use generated tasks and expert: { kind: "scripted" }',
+    });
   const needed = recipe.rope ? contextTokensOf(recipe.context) / recipe.rope.originalMaxTokens : 0;
   if (recipe.rope && recipe.rope.factor > needed)
     warnings.push({

@@ -10,6 +10,8 @@ import type { Plan, TaskSetSummary } from "../../schemas/plan.ts";
 
 /** Left-out tasks that the page names; the plan names all. */
 const NAMED_TASKS = 5;
+/** What stands as a price's table where the target gives it. */
+const NO_TABLE = "none";
 /** Width of the page's text. */
 const WIDTH = 118;
 
@@ -127,10 +129,15 @@ function costLines({ recipe, estimate: { cost, attempts } }: Plan): string[] {
       ? [`  without the endpoint of ${recipe.expert.model}, which makes ${attempts.expert} attempts`]
       : []),
     ...wrapped(
-      `at $${cost.price.dollarsPerNodeHour} a node-hour, ${cost.price.pricing} (${cost.price.source}, ${cost.price.tableDate})`,
+      `at $${cost.price.dollarsPerNodeHour} a node-hour, ${cost.price.pricing} (${priceSource(cost.price)})`,
       "  ",
     ),
   ];
+}
+
+/** Where a price is from; one that the target gives is in no dated table. */
+function priceSource({ source, tableDate }: { readonly source: string; readonly tableDate: string }): string {
+  return tableDate === NO_TABLE ? source : `${source}, ${tableDate}`;
 }
 
 /** What a stage's step is, beside its time. */

@@ -126,6 +126,8 @@ export function newRun(id: string, plan: Plan, snapshot: Snapshot, now: Date): R
       kind: job.kind,
       state: "pending",
       tries: 0,
+      asked: 0,
+      handedOver: false,
       history: [],
       progress: null,
       result: null,

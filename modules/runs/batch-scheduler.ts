@@ -26,7 +26,7 @@ export interface BatchJob {
 
 /** What has become of a key. */
 export type BatchState =
-  /** Slurm knows no job of this key: it was never handed over, was lost with a killed slurmctld, or ended long ago. */
+  /** Slurm knows no job of this key: it was never handed over, was lost with a killed slurmctld, or ended over a day ago. */
   | { readonly kind: "unknown" }
   /** In the queue, also again after a lost node: `reason` is Slurm's ("Resources", "Priority", "BeginTime"). */
   | { readonly kind: "waiting"; readonly reason: string }
@@ -39,11 +39,12 @@ export type BatchState =
 /** A queue of batch jobs. Every method may be repeated. */
 export interface BatchScheduler {
   /**
-   * Hands a job over unless its key is known. UserError `slurm-refused` where Slurm does not take it, `slurm-nodes-missing` where
-   * it has no such nodes now, `slurm-unreachable` where nobody answers: asked again later, the job is there once.
+   * Hands a job over unless its key is known. UserError `slurm-refused` where Slurm does not take it. Those that pass:
+   * `slurm-nodes-missing` where it has no such nodes now, `slurm-partition-closed` while it takes no jobs at all,
+   * `slurm-unreachable` where nobody answers; asked again later, the job is there once.
    */
   submit(job: BatchJob): Promise<void>;
   state(key: string): Promise<BatchState>;
-  /** Ends the job of a key and returns when it is gone; none is fine. */
-  cancel(key: string): Promise<void>;
+  /** Asks for the end of a key's job, without waiting for it: "ending" while it is still there, so ask again; none is "gone". */
+  cancel(key: string): Promise<"gone" | "ending">;
 }

@@ -11,5 +11,5 @@ export { SlurmCommands } from "./slurm-commands.ts";
 export { SlurmRest } from "./slurm-rest.ts";
 export { SlurmScheduler } from "./slurm-scheduler.ts";
 export { type PackedSnapshot, packSnapshot, storeSnapshot } from "./snapshot.ts";
-export type { StepContext, StepExecutor, StepExecutors, StepStatus } from "./steps.ts";
+export type { Ended, StepContext, StepExecutor, StepExecutors, StepStatus } from "./steps.ts";
 export { type Database, migrations, RunStore } from "./store.ts";

@@ -53,33 +53,50 @@ export class Reconciler {
       );
   }
 
-  /** Asks every running step how it stands. */
+  /** Asks every step that runs, or whose job somebody else will start, how it stands. */
   async #watch(run: Run): Promise<void> {
-    for (const job of running(run)) {
+    for (const job of underWay(run)) {
       const step = stepOf(run, job.id);
-      await this.#record(run, job, step, await this.#ask(run, job, step));
+      if (step.state === "running") await this.#record(run, job, step, await this.#ask(run, job, step.tries));
+      else if (!isBroken(run)) await this.#askNext(run, job, step);
     }
   }
 
   /** Starts what is ready, as far as there are slots. */
   async #start(run: Run, active: readonly Run[], wanted: (job: Job) => boolean): Promise<void> {
-    if (run.state !== "running" || run.steps.some((step) => step.state === "failed")) return;
+    if (run.state !== "running") return;
     for (const job of run.plan.jobs.filter(wanted)) {
+      if (isBroken(run)) return;
       const step = stepOf(run, job.id);
-      if (step.state !== "pending" || !ready(run, job) || !this.#due(run, job)) continue;
-      const starting = { ...step, tries: step.tries + 1 };
-      const made = (await this.#executor(job).made?.(context(run, job, starting.tries))) ?? null;
-      if (made) {
-        await this.#record(run, job, step, { kind: "succeeded", result: made });
-        continue;
-      }
-      if (this.#slots(job) > this.#free(active) || this.#madeElsewhere(run, job, active)) continue;
-      const status = await this.#ask(run, job, starting);
-      if (status.kind !== "waiting")
-        Object.assign(step, starting, { startedAt: step.startedAt ?? this.#now().toISOString() });
-      await this.#record(run, job, step, status);
-      if (status.kind === "failed" && !status.restart) return;
+      if (step.state !== "pending" || step.handedOver || !ready(run, job) || !this.#due(run, job)) continue;
+      const made = await this.#made(run, job, step);
+      if (made) await this.#record(run, job, step, made);
+      else if (this.#slots(job) <= this.#free(active) && !this.#madeElsewhere(run, job, active))
+        await this.#askNext(run, job, step);
     }
+  }
+
+  /** The result where it is there already. Where that cannot be told, the step waits and says why. */
+  async #made(run: Run, job: Job, step: RunStep): Promise<StepStatus | null> {
+    try {
+      const result = await this.#executor(job).made?.(context(run, job, step.tries + 1));
+      return result ? { kind: "succeeded", result } : null;
+    } catch (error) {
+      return { kind: "waiting", why: messageOf(error) };
+    }
+  }
+
+  /** Asks for a pending step's next try, which is written down first: after a kill its number is not given out again. */
+  async #askNext(run: Run, job: Job, step: RunStep): Promise<void> {
+    const next = step.tries + 1;
+    if (step.asked < next) {
+      step.asked = next;
+      await this.#options.store.saveStep(run.id, step);
+    }
+    const status = await this.#ask(run, job, next);
+    if (status.kind !== "waiting")
+      Object.assign(step, { tries: next, startedAt: step.startedAt ?? this.#now().toISOString() });
+    await this.#record(run, job, step, status);
   }
 
   #free(active: readonly Run[]): number {
@@ -87,17 +104,18 @@ export class Reconciler {
   }
 
   /** A step whose executor throws has failed with that error; the loop goes on for all others. */
-  async #ask(run: Run, job: Job, step: RunStep): Promise<StepStatus> {
+  async #ask(run: Run, job: Job, tryNumber: number): Promise<StepStatus> {
     try {
-      return await this.#executor(job).advance(context(run, job, step.tries));
+      return await this.#executor(job).advance(context(run, job, tryNumber));
     } catch (error) {
-      return { kind: "failed", error: error instanceof Error ? error.message : String(error), restart: false };
+      return { kind: "failed", error: messageOf(error), restart: false };
     }
   }
 
   async #record(run: Run, job: Job, step: RunStep, status: StepStatus): Promise<void> {
     const now = this.#now().toISOString();
     const before = JSON.stringify(step);
+    step.handedOver = status.kind === "waiting" && status.handedOver === true;
     switch (status.kind) {
       case "waiting":
         Object.assign(step, { state: "pending", error: status.why });
@@ -127,44 +145,72 @@ export class Reconciler {
   }
 
   async #endIfDone(run: Run): Promise<void> {
-    if (run.state !== "running" || run.steps.some((step) => step.state === "running")) return;
-    const broken = run.steps.filter((step) => step.state === "failed");
+    if (run.state !== "running") return;
     const now = this.#now().toISOString();
-    if (broken.length > 0) {
-      await this.#endLeftovers(run);
-      const error = broken.map((step) => `${step.id}: ${step.error}`).join("\n");
-      await this.#options.store.setState(run.id, "failed", error, now);
-    } else if (run.steps.every((step) => step.state === "succeeded")) {
+    if (run.steps.every((step) => step.state === "succeeded"))
       await this.#options.store.setState(run.id, "succeeded", null, now);
+    if (!isBroken(run)) return;
+    // What runs may end well and is kept; what was only asked for would start for nothing, hours later.
+    const isRunning = running(run).length > 0;
+    if (!(await this.#end(run, isRunning ? isAskedFor : withoutResult))) return;
+    for (const step of run.steps.filter(isAskedFor)) {
+      // Its number is used up.
+      Object.assign(step, { tries: step.asked, handedOver: false, error: null });
+      await this.#options.store.saveStep(run.id, step);
     }
+    if (isRunning) return;
+    const broken = run.steps.filter((step) => step.state === "failed");
+    const error = broken.map((step) => `${step.id}: ${step.error}`).join("\n");
+    await this.#options.store.setState(run.id, "failed", error, now);
   }
 
+  /** While something of it is still there the run stays as it is, and is looked at again. */
   async #cancel(run: Run): Promise<void> {
-    await this.#endLeftovers(run);
+    if (!(await this.#end(run, withoutResult))) return;
     const now = this.#now().toISOString();
-    for (const step of run.steps)
-      if (step.state === "running" || step.state === "pending")
-        await this.#options.store.saveStep(run.id, { ...step, state: "cancelled", endedAt: now });
+    for (const step of run.steps.filter(({ state }) => state === "running" || state === "pending")) {
+      // What it waited for is of no interest any more; what broke it is.
+      const error = isAskedFor(step) ? null : step.error;
+      await this.#options.store.saveStep(run.id, {
+        ...step,
+        state: "cancelled",
+        handedOver: false,
+        error,
+        endedAt: now,
+      });
+    }
     await this.#options.store.setState(run.id, "cancelled", null, now);
   }
 
-  /** Ends what steps without a result may have started, also a start that a killed controller did not write down. */
-  async #endLeftovers(run: Run): Promise<void> {
+  /**
+   * Asks for the end of what these steps may have started, also of a start that a killed controller did not write down; whether
+   * all of it is gone. All are asked, though one of them cannot be ended now.
+   */
+  async #end(run: Run, wanted: (step: RunStep) => boolean): Promise<boolean> {
+    let isGone = true;
+    const errors: unknown[] = [];
     for (const job of run.plan.jobs) {
       const step = stepOf(run, job.id);
-      if (step.state === "succeeded") continue;
-      for (const tryNumber of [step.tries, step.tries + 1])
-        if (tryNumber > 0) await this.#executor(job).cancel(context(run, job, tryNumber));
+      if (!wanted(step)) continue;
+      try {
+        for (const tryNumber of [step.tries, step.tries + 1])
+          if (tryNumber > 0 && (await this.#executor(job).cancel(context(run, job, tryNumber))) === "ending")
+            isGone = false;
+      } catch (error) {
+        errors.push(error);
+      }
     }
+    if (errors.length > 0) throw new AggregateError(errors, `${run.id}: ${errors.map(messageOf).join("\n")}`);
+    return isGone;
   }
 
-  /** Whether another run is making what this job would make. */
+  /** Whether another run is making what this job would make, or has asked for it. */
   #madeElsewhere(run: Run, job: Job, active: readonly Run[]): boolean {
     const key = this.#executor(job).sharedKey(context(run, job, 0));
     if (key === null) return false;
     return active
       .filter((other) => other.id !== run.id)
-      .some((other) => running(other).some((made) => key === this.#executor(made).sharedKey(context(other, made, 0))));
+      .some((other) => underWay(other).some((made) => key === this.#executor(made).sharedKey(context(other, made, 0))));
   }
 
   #due(run: Run, job: Job): boolean {
@@ -220,4 +266,29 @@ function fruitlessTries(tries: readonly StepTry[]): number {
 
 function running(run: Run): Job[] {
   return run.plan.jobs.filter((job) => stepOf(run, job.id).state === "running");
+}
+
+/** The jobs that run or wait in a queue of somebody who starts them. */
+function underWay(run: Run): Job[] {
+  return run.plan.jobs.filter(({ id }) => {
+    const { state, handedOver } = stepOf(run, id);
+    return state === "running" || (state === "pending" && handedOver);
+  });
+}
+
+function isBroken(run: Run): boolean {
+  return run.steps.some((step) => step.state === "failed");
+}
+
+function withoutResult(step: RunStep): boolean {
+  return step.state !== "succeeded";
+}
+
+/** Whether a pending step's next try may have been started or handed over. */
+function isAskedFor(step: RunStep): boolean {
+  return step.state === "pending" && step.asked > step.tries;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -24,7 +24,7 @@ export interface SlurmJob {
 export interface SlurmTransport {
   /** Hands a job over, whatever jobs there are. `refused` where Slurm does not take it. */
   submit(job: BatchJob): Promise<void>;
-  /** All jobs that have a comment: waiting, running, and those that ended within Slurm's MinJobAge (300 s by default). */
+  /** All jobs that have a comment: waiting, running, and those that ended within Slurm's MinJobAge: a day on our clusters. */
   jobs(): Promise<SlurmJob[]>;
   /** Asks Slurm to end a job; one that has ended is fine. Returns before it has. */
   cancel(job: SlurmJob): Promise<void>;
@@ -53,16 +53,25 @@ export function signalOf(job: BatchJob): { batchOnly: boolean; signal: string; s
   return { batchOnly: batch !== undefined, signal, seconds: Number(seconds) };
 }
 
+/** Somebody set the partition to DRAIN or INACTIVE. DOWN takes jobs and lets them wait. */
+const PARTITION_CLOSED = /Required partition not available/;
 /** Of the nodes that are registered now, none fit, or too few are there (slurm_errno.h's texts). */
 const NODES_MISSING = /Requested node configuration is not available|Node count specification invalid/;
 
 /**
- * Slurm does not take a job, in its own words: `slurm-refused`, or `slurm-nodes-missing`, which a cluster's own nodes mend when
- * they come: a capacity block begins, a pool grows, a node registers after its start.
+ * Slurm does not take a job, in its own words: `slurm-refused`, or one that passes: `slurm-partition-closed` while somebody works
+ * on the cluster, or `slurm-nodes-missing` until nodes come: a capacity block begins, a pool grows, a node registers after its start.
  */
 export function refused(job: BatchJob, words: string): UserError {
   const { key, nodes, gpusPerNode, partition, account } = job;
   const asked = `${nodes} nodes of ${gpusPerNode} GPUs in partition "${partition}" were asked for as account "${account}"`;
+  if (PARTITION_CLOSED.test(words))
+    return new UserError({
+      ...{ code: "slurm-partition-closed", path: key, asked },
+      found: `Slurm says: ${words}`,
+      allowed: "a partition that is up, or down, where jobs wait",
+      todo: `nothing while somebody works on the cluster; then \`scontrol update partitionname=${partition} state=up\``,
+    });
   if (NODES_MISSING.test(words))
     return new UserError({
       ...{ code: "slurm-nodes-missing", path: key, asked },

@@ -17,12 +17,18 @@ export interface StepContext<K extends JobKind = JobKind> {
 
 /** How a step stands. */
 export type StepStatus =
-  /** It cannot start yet and holds no slot; `why` where somebody should know (an outage), null where it is as planned. */
-  | { readonly kind: "waiting"; readonly why: string | null }
+  /**
+   * It cannot start yet and holds no slot; `why` where somebody should know (an outage), null where it is as planned.
+   * `handedOver`: its job is in somebody's queue, which starts it by itself.
+   */
+  | { readonly kind: "waiting"; readonly why: string | null; readonly handedOver?: true }
   | { readonly kind: "running"; readonly progress: Progress | null }
   | { readonly kind: "succeeded"; readonly result: Record<string, unknown> }
   /** `restart`: starting it again may help (a killed process, an outage); it then goes on from what it saved. */
   | { readonly kind: "failed"; readonly error: string; readonly restart: boolean };
+
+/** How far an asked-for end is. */
+export type Ended = "gone" | "ending";
 
 /** Carries out one kind of job. Every method is idempotent: after a kill it is simply asked again. */
 export interface StepExecutor<K extends JobKind = JobKind> {
@@ -37,8 +43,8 @@ export interface StepExecutor<K extends JobKind = JobKind> {
    * Null for what belongs to one run alone.
    */
   sharedKey(context: StepContext<K>): string | null;
-  /** Ends whatever the step started; returns when it is gone. */
-  cancel(context: StepContext<K>): Promise<void>;
+  /** Ends whatever the step started. "ending": asked for, but something of it is still there; it is asked again. */
+  cancel(context: StepContext<K>): Promise<Ended>;
 }
 
 /** One executor a kind. */

@@ -167,7 +167,8 @@ export class RunStore {
 
   /**
    * Lets a failed or cancelled run go on: what succeeded stays, everything else is pending again and goes on from what
-   * it saved. A UserError `run-not-ended` for a run that goes on anyway or has nothing left to do.
+   * it saved, in a try that nobody was asked for before: Slurm remembers a key that was ended. A UserError
+   * `run-not-ended` for a run that goes on anyway or has nothing left to do.
    */
   async resume(runId: string): Promise<void> {
     const run = await this.get(runId);
@@ -182,7 +183,9 @@ export class RunStore {
       });
     await this.#db.transaction(async (tx) => {
       for (const step of run.steps.filter(({ state }) => state !== "succeeded")) {
-        const pending = { ...step, state: "pending", error: null, endedAt: null, history: [] };
+        const tries = Math.max(step.tries, step.asked);
+        const fresh = { state: "pending", tries, handedOver: false, error: null, endedAt: null, history: [] };
+        const pending = { ...step, ...fresh };
         await tx
           .update(steps)
           .set({ step: pending })

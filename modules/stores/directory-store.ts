@@ -14,7 +14,11 @@ import { checkKey, missing, TEMPORARY } from "./object-key.ts";
 export function createDirectoryStore(root: string): ObjectStore {
   let ready: Promise<void> | undefined;
   const prepare = (): Promise<void> => {
-    ready ??= sweep(join(root, TEMPORARY));
+    // One that failed is tried again: storage may have been away for a moment.
+    ready ??= sweep(join(root, TEMPORARY)).catch((error: unknown) => {
+      ready = undefined;
+      throw error;
+    });
     return ready;
   };
 

@@ -12,6 +12,6 @@ export default awsTarget({
   images,
   // FSx for Lustre with 250 MB/s per TiB on 4800 GiB: 1.2 GB/s for all nodes together; one that loads alone gets 1.
   storage: { mountPath: "/fsx", readGbPerSecond: 1 },
-  ...inCluster, // its expertUrl is a placeholder: write yours below this line (stacks/cluster-defaults.ts)
+  ...inCluster, // its expertUrl is a placeholder that only planning reads (stacks/cluster-defaults.ts)
   platform: awsPlatform,
 });

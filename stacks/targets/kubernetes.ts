@@ -25,7 +25,7 @@ export default kubernetesTarget({
   pricing: { kind: "owned", dollarsPerNodeHour: 0 },
   images,
   storage: { mountPath: "/shared", readGbPerSecond: 1 },
-  ...inCluster, // its expertUrl is a placeholder: write yours below this line (stacks/cluster-defaults.ts)
+  ...inCluster, // its expertUrl is a placeholder that only planning reads (stacks/cluster-defaults.ts)
   platform: {
     nodes: {
       training: { "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3" },

@@ -21,7 +21,12 @@ export interface FakeTunnel {
 }
 
 /** Makes a node whose pods' ports all are `port` of this machine. `folder` gets its certificate. */
-export async function startFakeTunnel(api: KubernetesApi, folder: string, port: number): Promise<FakeTunnel> {
+export async function startFakeTunnel(
+  api: KubernetesApi,
+  folder: string,
+  port: number,
+  node = "node-1",
+): Promise<FakeTunnel> {
   const [key, cert] = [join(folder, "kubelet.key"), join(folder, "kubelet.crt")];
   const subject = ["-subj", "/CN=fake-kubelet", "-days", "1", "-nodes", "-newkey", "rsa:2048"];
   await execa("openssl", ["req", "-x509", ...subject, "-keyout", key, "-out", cert]);
@@ -41,7 +46,6 @@ export async function startFakeTunnel(api: KubernetesApi, folder: string, port: 
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const node = "node-1";
   await api.request("POST", "/api/v1/nodes", { metadata: { name: node } });
   const status = {
     addresses: [{ type: "InternalIP", address: "127.0.0.1" }],

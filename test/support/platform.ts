@@ -28,7 +28,7 @@ export async function testPlatform(): Promise<TestPlatform> {
   const folder = await mkdtemp(join(tmpdir(), "uplift-test-"));
   const home = join(folder, "home");
   const [controllerPort, environmentsPort] = await Promise.all([freePort(), freePort()]);
-  const target = join(folder, "target.ts");
+  const target = join(folder, "test.ts");
   const fields = { kind: "local", name: "test", home, slots: 2, controllerPort, environmentsPort };
   await writeFile(target, `export default ${JSON.stringify(fields)};\n`);
   const run = (args: string[]) =>

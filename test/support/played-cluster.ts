@@ -105,7 +105,7 @@ export async function layOutPlayedCluster(
 /** The same queue, whose jobs find what is played on their PATH. */
 export function playedJobs(batch: BatchScheduler, mount: string): BatchScheduler {
   const env = (job: BatchJob) => ({
-    ...{ PATH: `${join(mount, "bin")}:/usr/sbin:/usr/bin:/sbin:/bin`, NOTES: join(mount, "notes"), HOME: mount },
+    ...{ PATH: `${join(mount, "bin")}:/usr/sbin:/usr/bin:/sbin:/bin`, NOTES: join(mount, "notes") },
     ...{ GPUS_HERE: "8", GPU_HERE: "H100 80GB HBM3", SHM_HERE: "512", EFA_HERE: "0", LOST_HOST: "-", LOOP_HOST: "-" },
     CONVERTED: join(mount, job.name.includes(".sft") ? "converted-sft" : "converted-rl"),
   });

@@ -224,6 +224,9 @@ JobRequeue=1
 EnforcePartLimits=ALL
 KillWait=2
 CompleteWait=0
+# As on a cluster of ours (modules/cluster/slurm/controller.ts).
+MinJobAge=86400
+MaxJobCount=100000
 MailProg=/bin/true
 DefMemPerCPU=1000
 MpiDefault=none

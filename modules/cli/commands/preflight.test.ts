@@ -56,11 +56,20 @@ describe("uplift preflight", () => {
   it("takes plan files, and tells a bad one beside everything else", async () => {
     offline();
     const out = await run("test/golden/github-rl.aws-p5en.plan.json", "package.json", "--target", "kubernetes");
-    expect(out).toContain("Preflight of kubernetes for github-rl 9df002c44d52");
+    expect(out).toMatch(/Preflight of kubernetes for github-rl [0-9a-f]{12}\n/);
     expect(out).toContain("planned for aws-p5en");
     expect(out).toContain("[plan-file-invalid]");
-    expect(out).toMatch(/\n\d+ errors, 1 warning, \d+ unchecked, \d+ ok\n$/);
+    // The placeholder of an expert, and a plan of which no run can be made.
+    expect(out).toMatch(/\n\d+ errors, 2 warnings, \d+ unchecked, \d+ ok\n$/);
   }, 30_000);
+
+  it("says of a recipe that is not there only that, and where none was named that some are needed", async () => {
+    offline();
+    const missing = await run("recipes/nowhere.ts", "--target", "kubernetes");
+    expect(missing).toContain("[recipe-missing]");
+    expect(missing).not.toContain("none was named");
+    expect(await run("--target", "kubernetes")).toContain("none was named");
+  }, 60_000);
 
   it("before `up` ends with the errors' count and checks: what they are stands above; for scripts each is whole", async () => {
     offline();
@@ -78,7 +87,7 @@ describe("uplift preflight", () => {
     };
     expect(await failure(false)).toEqual([
       expect.objectContaining({
-        ...{ code: "preflight-failed", path: "kubernetes" },
+        ...{ code: "preflight-failed", path: "kubernetes", asked: "`up` goes on after a preflight without errors" },
         found: expect.stringMatching(/^there are \d+ errors above \(secret, .*shared-storage, image\)$/),
       }),
     ]);

@@ -34,16 +34,18 @@ export function preflightCommand(program: Command): void {
     const target = await loadTarget(name);
     if (target.kind === "local") throw new UserError(nothingToCheck(name));
     const { plans, mistakes } = await readPlans(target, files);
-    const { passes, renderPreflight, reportOf } = await import("../../cluster/preflight/index.ts");
+    const { NO_PLANS, passes, renderPreflight, reportOf } = await import("../../cluster/preflight/index.ts");
     const looked = await look(target, plans, await keptOf(target));
-    const report = reportOf(target, plans, [...mistakes, ...looked.findings]);
+    // Plans were named, though none can be read: that is said already.
+    const others = files.length === 0 ? looked.findings : looked.findings.filter(({ check }) => check !== NO_PLANS);
+    const report = reportOf(target, plans, [...mistakes, ...others]);
     if (json) printJson(report);
     else print(renderPreflight(report).trimEnd());
     if (!passes(report, strict)) process.exitCode = 1;
   });
   example(
     command,
-    "preflight recipes/github-sft-rl.ts --target aws-p5en",
+    "preflight recipes/cluster-smoke.ts --target aws-p5en",
     "preflight build/plan/plan.json --target kubernetes --strict --json",
   );
 }
@@ -136,7 +138,7 @@ function issueOf({ subject, found, wanted, todo }: Finding): UserError["issues"]
 function failed({ name }: ClusterTarget, errors: readonly Finding[]): UserError["issues"][number] {
   const checks = [...new Set(errors.map(({ check }) => check))].join(", ");
   return {
-    ...{ code: "preflight-failed", path: name, asked: "a platform that nothing would make fail" },
+    ...{ code: "preflight-failed", path: name, asked: "`up` goes on after a preflight without errors" },
     found: `there ${errors.length === 1 ? "is 1 error" : `are ${errors.length} errors`} above (${checks})`,
     allowed: "warnings, and what could not be checked",
     todo: "do what stands under each error; --skip-preflight goes on all the same",

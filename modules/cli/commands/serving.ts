@@ -98,7 +98,7 @@ export function servingCommands(program: Command): void {
         path: name,
         asked: "this endpoint is to be ended",
         found: "there is none of that name",
-        allowed: known.join(", ") || "there are no endpoints",
+        allowed: known.join(", ") || "none: nothing is served",
         todo: "check the name with uplift endpoints",
       });
     await engine.endpointDestroy(name);

@@ -18,7 +18,7 @@ import {
   connectCluster,
   connected,
   localConnection,
-  outputsHere,
+  outputsIfReadable,
   withConnection,
 } from "../remote-session.ts";
 import { readReviewedPlan, requireReviewed } from "../reviewed-plan.ts";
@@ -136,7 +136,7 @@ export async function planAll(
   const plans = runnable.map(({ plan }) => plan);
   if (loaded.kind === "local") for (const plan of plans) await requireServer(plan);
   // Nodes cost money: they are not made here, and what they cannot hold is not sent to them.
-  else requireRunnableOn(loaded, plans, await outputsHere(loaded));
+  else requireRunnableOn(loaded, plans, await outputsIfReadable(loaded, process.env));
   return runnable;
 }
 

@@ -12,7 +12,7 @@ import type { StepContext, StepExecutor, StepStatus } from "../../runs/index.ts"
 import { familyEntry, loadFamily } from "../../tasks/index.ts";
 import { pythonEnvironment } from "../../trainers/index.ts";
 import { baseModelFolder } from "../project.ts";
-import { followProcess, processKey, type StepTools } from "./step-tools.ts";
+import { endProcess, followProcess, type StepTools } from "./step-tools.ts";
 
 type CheckpointJob = Extract<Job, { kind: "checkpoint" }>;
 
@@ -55,7 +55,7 @@ export function checkpoint(tools: StepTools): StepExecutor<"checkpoint"> {
         })
       );
     },
-    cancel: (context) => tools.scheduler.cancel(processKey(context)),
+    cancel: (context) => endProcess(tools, context),
   };
 }
 

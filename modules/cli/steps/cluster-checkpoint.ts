@@ -18,6 +18,7 @@ import { checkpointSize, trainers } from "../../trainers/index.ts";
 import { lineageOf, notReady, probeConversations } from "./checkpoint.ts";
 import { writeRunFiles } from "./cluster-files.ts";
 import { type ClusterStepTools, clusterTarget, followBatch } from "./cluster-tools.ts";
+import { stepIn } from "./outages.ts";
 import { processKey } from "./step-tools.ts";
 
 /** The executor. */
@@ -32,9 +33,9 @@ export function clusterCheckpoint(tools: ClusterStepTools): StepExecutor<"checkp
       const { run, job } = context;
       const runDir = tools.layout.run(run.id);
       const folder = join(runDir, "checkpoints", job.id);
-      const isSaved = job.stage === "base" || (await trainers[job.stage].savedSteps(runDir)).includes(job.step);
+      const early = isStarted(context) ? null : notReady(run, job, await isSaved(runDir, job));
       return (
-        notReady(run, job, isSaved) ??
+        early ??
         followBatch(tools, context, {
           size: checkpointSize(run.plan, clusterTarget(context), job),
           prepare: async () => writeRunFiles(tools, run, job.id, await dataOf(context)),
@@ -46,6 +47,16 @@ export function clusterCheckpoint(tools: ClusterStepTools): StepExecutor<"checkp
     },
     cancel: (context) => tools.batch.cancel(processKey(context)),
   };
+}
+
+/** What its job reads was there when it was handed over. */
+function isStarted(context: StepContext<"checkpoint">): boolean {
+  const { state, handedOver } = stepIn(context);
+  return state === "running" || handedOver;
+}
+
+async function isSaved(runDir: string, { stage, step }: StepContext<"checkpoint">["job"]): Promise<boolean> {
+  return stage === "base" || (await trainers[stage].savedSteps(runDir)).includes(step);
 }
 
 async function dataOf({ run, job }: StepContext<"checkpoint">): Promise<Record<string, string>> {

@@ -1,10 +1,13 @@
 /**
  * Cluster files: what a run's jobs read on the nodes: the plan's own files as `uplift plan --out` writes them, and the data
- * that the run's selection makes. Each is written once, whole or not at all; other bytes in a file's place are refused.
+ * that the run's selection makes. Each is written once, whole or not at all, and its digest with it: a run keeps its files when
+ * a newer Uplift would make others; a file that somebody has edited is refused.
  */
 import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { z } from "zod";
+import { canonicalJson, Digest, digestBytes } from "../../../schemas/digest.ts";
 import { UserError } from "../../../schemas/error.ts";
 import type { Tool } from "../../../schemas/message.ts";
 import type { Run } from "../../../schemas/run.ts";
@@ -17,22 +20,49 @@ import { type StepTools, taskSetOf } from "./step-tools.ts";
 /** File below the run's folder → its text. */
 type Files = Readonly<Record<string, string>>;
 
-/** Writes a run's files, those of its plan and `more`; the batch script of a job. */
+/** Name in the run's folder of the digests of its files as they were first written. */
+const DIGESTS = "files.json";
+const Digests = z.record(z.string(), Digest);
+/** Names of data; each job has its own. All other files are the plan's, and every job's. */
+const DATA = "data/";
+
+/**
+ * Writes a run's files, those of its plan at its first handover, and `more`, the job's data; the batch script of the job. One that
+ * was moved away is made again. UserError `run-folder-changed` where one has other bytes than it was written with.
+ */
 export async function writeRunFiles(tools: StepTools, run: Run, jobId: string, more: Files = {}): Promise<string> {
-  const planned = renderFiles(run.plan, vllmFlags);
-  const script = planned[`slurm/${jobId}.sbatch`];
-  if (script === undefined) throw new Error(`${run.id} has no batch script of ${jobId}`);
   const runDir = tools.layout.run(run.id);
-  const files = Object.entries({ ...planned, ...more }).map(([name, text]) => ({ path: join(runDir, name), text }));
-  const there = await Promise.all(files.map(({ path }) => textAt(path)));
-  const changed = files.filter(({ text }, at) => there[at] !== null && there[at] !== text);
-  if (changed.length > 0)
-    throw otherBytes(
-      run,
-      changed.map(({ path }) => path),
-    );
-  for (const [at, { path, text }] of files.entries()) if (there[at] === null) await writeWhole(path, text);
+  const written = await digestsIn(runDir);
+  const texts: Files = { ...renderFiles(run.plan, vllmFlags), ...more };
+  const before = Object.keys(written ?? {}).filter((name) => !name.startsWith(DATA));
+  const names = written === null ? Object.keys(texts) : [...new Set([...before, ...Object.keys(more)])];
+  const there = new Map<string, string>();
+  const changed: string[] = [];
+  for (const name of names) {
+    const text = await textAt(join(runDir, name));
+    if (text !== null) there.set(name, text);
+    const first = written?.[name] ?? (texts[name] === undefined ? null : digestBytes(texts[name]));
+    if (text === null ? texts[name] === undefined : digestBytes(text) !== first) changed.push(join(runDir, name));
+  }
+  if (changed.length > 0) throw otherBytes(run, changed);
+  const digests: Record<string, Digest> = { ...written };
+  for (const name of names) {
+    const text = there.get(name) ?? texts[name] ?? "";
+    if (!there.has(name)) await writeWhole(join(runDir, name), text);
+    digests[name] = digestBytes(text);
+  }
+  // Last: a controller that is killed before has handed nothing over.
+  if (canonicalJson(digests) !== canonicalJson(written))
+    await writeWhole(join(runDir, DIGESTS), `${JSON.stringify(digests, null, 2)}\n`);
+  const name = `slurm/${jobId}.sbatch`;
+  const script = there.get(name) ?? texts[name];
+  if (script === undefined) throw new Error(`${run.id} has no batch script of ${jobId}`);
   return script;
+}
+
+async function digestsIn(runDir: string): Promise<z.infer<typeof Digests> | null> {
+  const text = await textAt(join(runDir, DIGESTS));
+  return text === null ? null : Digests.parse(JSON.parse(text));
 }
 
 /**
@@ -102,8 +132,8 @@ function otherBytes(run: Run, paths: readonly string[]): UserError {
     code: "run-folder-changed",
     path: paths[0] ?? run.id,
     asked: `the files of ${run.id} were to be written for its jobs`,
-    found: `${paths.join(", ")} ${paths.length === 1 ? "is" : "are"} there with other bytes`,
-    allowed: "files as the run's plan makes them: what ran is what was reviewed",
+    found: `${paths.join(", ")} ${paths.length === 1 ? "is" : "are"} gone, or there with other bytes`,
+    allowed: "files as they were first written of the run's plan: what ran is what was reviewed",
     todo: "change the recipe and start a new run; to go on with this one, move these files away",
   });
 }

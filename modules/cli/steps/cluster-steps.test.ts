@@ -2,14 +2,16 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { digestJson } from "../../../schemas/digest.ts";
+import { digestBytes, digestJson } from "../../../schemas/digest.ts";
+import { UserError } from "../../../schemas/error.ts";
 import type { Job, TrainJob } from "../../../schemas/job.ts";
+import type { ObjectStore } from "../../../schemas/object-store.ts";
 import type { Plan } from "../../../schemas/plan.ts";
 import type { Run } from "../../../schemas/run.ts";
 import type { TaskSet } from "../../../schemas/task.ts";
 import type { Trajectory } from "../../../schemas/trajectory.ts";
 import { findCheckpoint, listCheckpoints, readProbe } from "../../checkpoints/index.ts";
-import type { BatchScheduler, BatchState } from "../../runs/batch-scheduler.ts";
+import type { BatchJob, BatchScheduler, BatchState } from "../../runs/batch-scheduler.ts";
 import { snapshot } from "../../runs/fixture.ts";
 import { newRun, type StepExecutor, type StepStatus } from "../../runs/index.ts";
 import { createSharedStore } from "../../stores/index.ts";
@@ -213,6 +215,7 @@ describe("a run's Slurm jobs, with their real scripts", () => {
     const runDir = tools.layout.run(run.id);
     expect(batch.submitted[1]?.env).toEqual({
       ...{ RUN_DIR: runDir, RUN_ID: "run-1", UPLIFT_JOB_KEY: "run-1.sft.1", UPLIFT_LOG: `${runDir}/sft.log` },
+      ...{ HOME: join(world.root, "home/uplift"), USER: "uplift", LANG: "C.UTF-8" },
     });
   });
 
@@ -287,7 +290,7 @@ describe("a run's Slurm jobs, with their real scripts", () => {
     expect(batch.submitted.length).toBe(1);
   });
 
-  it("are handed over again under the same key where Slurm has lost them half way", async () => {
+  it("are a failed try, and then another, where Slurm no longer knows one that ran and is not done", async () => {
     const run = await newClusterRun();
     const executor = clusterTrain(tools);
     const plain = batch.env;
@@ -297,10 +300,76 @@ describe("a run's Slurm jobs, with their real scripts", () => {
     batch.forget("run-1.sft.1");
     batch.env = plain;
     stepOf(run, "sft").state = "running";
-    expect(await finish(executor, run, "sft")).toMatchObject({ steps: 40 });
+    expect(await look(executor, run, "sft")).toEqual({
+      kind: "failed",
+      error: expect.stringMatching(
+        /^Slurm no longer knows its job, which has not made what it was to make; the end of /,
+      ),
+      restart: true,
+    });
+    expect(await finish(executor, run, "sft", 2)).toMatchObject({ steps: 40 });
+    expect(batch.submitted.map(({ key }) => key)).toEqual(["run-1.sft.1", "run-1.sft.2"]);
+  });
+
+  it("are handed over again under the same key where a killed slurmctld has lost them from its queue", async () => {
+    const run = await newClusterRun();
+    const executor = clusterTrain(tools);
+    await look(executor, run, "sft");
+    await batch.settled();
+    await rm(join(tools.layout.run(run.id), "trainer"), { recursive: true });
+    batch.forget("run-1.sft.1");
+    Object.assign(stepOf(run, "sft"), { state: "pending", handedOver: true });
+    expect(await look(executor, run, "sft")).toMatchObject({ kind: "waiting", handedOver: true });
     expect(batch.submitted.map(({ key }) => key)).toEqual(["run-1.sft.1", "run-1.sft.1"]);
   });
 });
+
+describe("what RL's rollouts solved", () => {
+  /** A run whose RL has ended in Slurm, with one sample; its result when the counting is over. */
+  async function counted(store: ObjectStore, seen: StepStatus[] = []): Promise<Record<string, unknown>> {
+    const run = await newClusterRun();
+    const logs = join(tools.layout.run(run.id), "logs/rl/exp_001");
+    await mkdir(logs, { recursive: true });
+    await mkdir(join(tools.layout.run(run.id), "trainer/rl/step_40"), { recursive: true });
+    const samples = '{"agent_ref": [{"task_id": "task-0"}], "rewards": [1.0], "sample_loss_mask": [1.0]}\n';
+    await writeFile(join(logs, "train_data_step40.jsonl"), samples);
+    const ended = new Standing({ kind: "ended", state: "COMPLETED", exitCode: 0 });
+    const executor = clusterTrain({ ...tools, store, batch: ended });
+    for (;;) {
+      const status = await look(executor, run, "rl");
+      seen.push(status);
+      if (status.kind === "succeeded") return status.result;
+      if (status.kind !== "running") throw new Error(JSON.stringify(status));
+      await sleep(5);
+    }
+  }
+
+  it("is counted again after the store was away for a while, which the step says", async () => {
+    let away = 2;
+    const put: ObjectStore["put"] = async (key, bytes) => {
+      if (key.startsWith("pass-rates/") && away-- > 0) throw outage("object-store-unreachable");
+      return tools.store.put(key, bytes);
+    };
+    const seen: StepStatus[] = [];
+    expect(await counted({ ...tools.store, put }, seen)).toMatchObject({ passRates: "pass-rates/runs/run-1.json" });
+    const notes = seen.map((status) => (status.kind === "running" ? status.progress?.note : ""));
+    expect(notes.filter((note) => note?.includes("nothing answers"))).toHaveLength(2);
+    expect((await getPassRates(tools.store, "pass-rates/runs/run-1.json"))?.rates).toMatchObject([
+      { taskId: "task-0" },
+    ]);
+  });
+
+  it("is left out where it cannot be counted, and the step's result says why", async () => {
+    const put: ObjectStore["put"] = () => Promise.reject(new Error("a defect"));
+    const result = await counted({ ...tools.store, put });
+    expect(result).toMatchObject({ steps: 0, passRatesMissing: "a defect" });
+    expect(result).not.toHaveProperty("passRates");
+  });
+});
+
+/** As stores say that they are away. */
+const outage = (code: string) =>
+  new UserError({ code, path: "p", asked: "a", found: "nothing answers", allowed: "b", todo: "c" });
 
 describe("the base model", () => {
   it("is registered once for two runs, and again when its files have changed", async () => {
@@ -340,20 +409,39 @@ describe("a trained checkpoint", () => {
     });
     expect(batch.submitted).toEqual([]);
   });
+
+  it.each([
+    ["runs", { state: "running" }],
+    ["is in the queue", { state: "pending", handedOver: true }],
+  ] as const)(
+    "is followed where its job %s, whatever can be read of its trainer's folder now",
+    async (_how, fields) => {
+      const run = await newClusterRun();
+      const trainer = join(tools.layout.run(run.id), "trainer");
+      await mkdir(trainer, { recursive: true });
+      await writeFile(join(trainer, "sft"), "no folder");
+      stepOf(run, "sft").state = "succeeded";
+      Object.assign(stepOf(run, "sft-40"), fields);
+      const running = new Standing({ kind: "running", nodes: "node-1", restarts: 0 });
+      const executor = clusterCheckpoint({ ...tools, batch: running });
+      expect(await look(executor, run, "sft-40")).toEqual({ kind: "running", progress: null });
+    },
+  );
 });
 
 /** A scheduler whose one job stands as it is told. */
 class Standing implements BatchScheduler {
   readonly keys: string[] = [];
   constructor(readonly stands: BatchState) {}
-  async submit({ key }: { key: string }): Promise<void> {
+  async submit({ key }: BatchJob): Promise<void> {
     this.keys.push(key);
   }
   async state(): Promise<BatchState> {
     return this.stands;
   }
-  async cancel(key: string): Promise<void> {
+  async cancel(key: string): Promise<"ending"> {
     this.keys.push(`cancelled ${key}`);
+    return "ending";
   }
 }
 
@@ -368,7 +456,9 @@ describe("what Slurm says of a job", () => {
   it("is told while it waits, and after a lost node without another try", async () => {
     const run = await newClusterRun();
     const executor = standing({ kind: "waiting", reason: "Resources" });
-    expect(await look(executor, run, "sft")).toEqual({ kind: "waiting", why: "in Slurm's queue: Resources" });
+    expect(await look(executor, run, "sft")).toEqual({
+      ...{ kind: "waiting", why: "in Slurm's queue: Resources", handedOver: true },
+    });
     stepOf(run, "sft").state = "running";
     await logged(run, 7);
     expect(await look(executor, run, "sft")).toEqual({
@@ -397,8 +487,14 @@ describe("what Slurm says of a job", () => {
       kind: "waiting",
       why: "Slurm does not answer: connect ECONNREFUSED",
     });
+    stepOf(run, "sft").handedOver = true;
+    expect(await look(executor, run, "sft")).toMatchObject({ kind: "waiting", handedOver: true });
     stepOf(run, "sft").state = "running";
-    expect(await look(executor, run, "sft")).toEqual({ kind: "running", progress: null });
+    await logged(run, 7);
+    expect(await look(executor, run, "sft")).toEqual({
+      kind: "running",
+      progress: { ...progress, done: 7, note: "Slurm does not answer: connect ECONNREFUSED" },
+    });
   });
 
   const ends: [string, number | null, boolean, string][] = [
@@ -442,9 +538,8 @@ describe("what Slurm says of a job", () => {
   it("is asked to end it by its key", async () => {
     const run = await newClusterRun();
     const scheduler = new Standing({ kind: "unknown" });
-    await clusterTrain({ ...tools, batch: scheduler }).cancel(
-      contextOf<"train">(run, jobOf<"train">(run, "sft") as TrainJob),
-    );
+    const context = contextOf<"train">(run, jobOf<"train">(run, "sft") as TrainJob);
+    expect(await clusterTrain({ ...tools, batch: scheduler }).cancel(context)).toBe("ending");
     expect(scheduler.keys).toEqual(["cancelled run-1.sft.1"]);
   });
 });
@@ -459,11 +554,41 @@ describe("a run's folder", () => {
     const config = join(tools.layout.run(run.id), "config/sft.automodel.yaml");
     expect(await readFile(config, "utf8")).toContain("NeMo Automodel's configuration of github-sft-rl, stage sft.");
     await writeFile(config, "edited: true\n");
-    await expect(look(executor, run, "sft")).rejects.toThrow(/config\/sft\.automodel\.yaml is there with other bytes/);
+    await expect(look(executor, run, "sft")).rejects.toThrow(
+      /config\/sft\.automodel\.yaml is gone, or there with other bytes/,
+    );
     expect(await readFile(config, "utf8")).toBe("edited: true\n");
     expect(scheduler.keys.length).toBe(2);
     await rm(dirname(config), { recursive: true });
     await look(executor, run, "sft");
     expect(scheduler.keys.length).toBe(3);
+  });
+
+  it("stays what it was first handed over with, where a newer Uplift would write other files", async () => {
+    const run = await newClusterRun();
+    const handedOver: string[] = [];
+    const scheduler = new Standing({ kind: "unknown" });
+    scheduler.submit = async ({ script }: BatchJob) => void handedOver.push(script);
+    const executor = clusterTrain({ ...tools, batch: scheduler });
+    await look(executor, run, "sft");
+    // As an older Uplift would have written them.
+    const runDir = tools.layout.run(run.id);
+    const digests = JSON.parse(await readFile(join(runDir, "files.json"), "utf8"));
+    expect(Object.keys(digests)).toEqual(expect.arrayContaining(["config/sft.automodel.yaml", "data/sft.jsonl"]));
+    for (const name of ["slurm/sft.sbatch", "slurm/rl.sbatch", "gym/uplift.yaml"]) {
+      const older = `${await readFile(join(runDir, name), "utf8")}# of an older Uplift\n`;
+      await writeFile(join(runDir, name), older);
+      digests[name] = digestBytes(older);
+    }
+    await writeFile(join(runDir, "files.json"), JSON.stringify(digests));
+    await look(executor, run, "sft", 2);
+    await look(executor, run, "rl");
+    expect(handedOver.map((script) => script.endsWith("# of an older Uplift\n"))).toEqual([false, true, true]);
+    expect(JSON.parse(await readFile(join(runDir, "files.json"), "utf8"))).toMatchObject({
+      ...digests,
+      "data/rl-train.jsonl": digestBytes(await readFile(join(runDir, "data/rl-train.jsonl"))),
+    });
+    await writeFile(join(runDir, "data/sft.jsonl"), "{}\n");
+    await expect(look(executor, run, "sft", 3)).rejects.toThrow(/data\/sft\.jsonl is gone, or there with other bytes/);
   });
 });

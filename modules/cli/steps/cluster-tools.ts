@@ -2,11 +2,13 @@
  * Cluster tools: what the executors of a cluster's Slurm jobs are built from, and how a step that is a batch job is followed.
  * A job's key is the try of its step, so that a killed controller finds it again and never starts it twice.
  */
+import { join } from "node:path";
 import type { Progress } from "../../../schemas/run.ts";
 import type { ClusterTarget } from "../../../schemas/target.ts";
 import type { BatchScheduler } from "../../runs/batch-scheduler.ts";
 import type { StepContext, StepStatus } from "../../runs/index.ts";
 import { type BatchSize, START_CHECK_FAILED } from "../../trainers/index.ts";
+import { asItStands, stepIn } from "./outages.ts";
 import { failure, processKey, type StepTools } from "./step-tools.ts";
 
 /** What an executor of a cluster may use besides; the layout's home is where the shared storage is mounted. */
@@ -37,33 +39,36 @@ export async function followBatch(
   step: BatchStep,
 ): Promise<StepStatus> {
   const { run, job } = context;
-  const isRunning = run.steps.some(({ id, state }) => id === job.id && state === "running");
+  const isRunning = stepIn(context).state === "running";
   // What cannot be read of a job's files is not known; it says nothing of the job.
   const progress = () => step.progress().catch(() => null);
-  // A step that runs is never said to wait: its next look would be at another try, whose job would be a second one.
-  const held = async (why: string): Promise<StepStatus> => {
-    if (!isRunning) return { kind: "waiting", why };
-    const known = await progress();
-    return { kind: "running", progress: known && { ...known, note: why, etaSeconds: null } };
-  };
+  const held = async (why: string) => asItStands(context, why, isRunning ? await progress() : null);
+  const queued = async (why: string): Promise<StepStatus> =>
+    isRunning ? held(why) : { kind: "waiting", why, handedOver: true };
+  const logPath = tools.layout.log(run.id, job.id);
   const key = processKey(context);
   const state = await tools.batch.state(key);
   switch (state.kind) {
     case "unknown": {
       if (await step.isComplete()) return step.done();
+      // It was seen to run: another try counts it, so that a job that is lost again and again ends its run.
+      if (isRunning)
+        return {
+          kind: "failed",
+          error: await failure("Slurm no longer knows its job, which has not made what it was to make", logPath),
+          restart: true,
+        };
       const why = (await step.waitFor?.()) ?? null;
-      if (why !== null) return held(why);
+      if (why !== null) return { kind: "waiting", why };
       await submit(tools, context, key, step);
-      return held("in Slurm's queue");
+      return queued("in Slurm's queue");
     }
     case "waiting":
-      return held(`in Slurm's queue${isRunning ? " again" : ""}: ${state.reason}`);
+      return queued(`in Slurm's queue${isRunning ? " again" : ""}: ${state.reason}`);
     case "running":
       return { kind: "running", progress: await progress() };
     case "unreachable":
-      return isRunning
-        ? { kind: "running", progress: null }
-        : { kind: "waiting", why: `Slurm does not answer: ${state.why}` };
+      return held(`Slurm does not answer: ${state.why}`);
     case "ended": {
       if (state.exitCode === 0) return step.done();
       const how = state.exitCode === null ? "without an exit code" : `with exit code ${state.exitCode}`;
@@ -71,7 +76,7 @@ export async function followBatch(
       const error = isCancelled ? "somebody cancelled its Slurm job" : `its Slurm job ended as ${state.state}, ${how}`;
       return {
         kind: "failed",
-        error: await failure(error, tools.layout.log(run.id, job.id)),
+        error: await failure(error, logPath),
         // A start check that failed fails again; what somebody ended is not theirs to see come back.
         restart: !isCancelled && state.exitCode !== START_CHECK_FAILED,
       };
@@ -91,7 +96,11 @@ async function submit(
   const { nodes, gpusPerNode, partition, account, walltimeSeconds, signal } = step.size;
   await tools.batch.submit({
     ...{ key, name: `${run.id}.${job.id}`, script, workingDirectory: runDir, logPath },
-    env: { RUN_DIR: runDir, RUN_ID: run.id, UPLIFT_JOB_KEY: key, UPLIFT_LOG: logPath },
+    env: {
+      ...{ RUN_DIR: runDir, RUN_ID: run.id, UPLIFT_JOB_KEY: key, UPLIFT_LOG: logPath },
+      // Over REST a job has nothing of a login: without a home, trainers and pyxis write their caches to / or fail.
+      ...{ HOME: join(tools.mountPath, "home/uplift"), USER: "uplift", LANG: "C.UTF-8" },
+    },
     ...{ nodes, gpusPerNode, partition, account, walltimeSeconds, signal },
   });
 }

@@ -8,6 +8,7 @@ import { connectHttpEnvironment, InfrastructureError } from "../../tasks/index.t
 import { type ProgressReader, trainers } from "../../trainers/index.ts";
 import { rlRows, sftRows, writeRunFiles } from "./cluster-files.ts";
 import { type ClusterStepTools, followBatch } from "./cluster-tools.ts";
+import { isOutage } from "./outages.ts";
 import { processKey, taskSetOf } from "./step-tools.ts";
 import { storeOutcomes } from "./train.ts";
 import { progressOf, summaryOf } from "./training-progress.ts";
@@ -15,8 +16,13 @@ import { progressOf, summaryOf } from "./training-progress.ts";
 /** What is kept between two looks at a step; a new controller makes it anew from the run's files. */
 interface Watch {
   readonly reader: ProgressReader;
-  /** Set when RL's rollouts are being counted; `key` is undefined until they are, null where they cannot be. */
-  count: { key?: string | null } | null;
+  /** Set while RL's rollouts are counted, and when they have been. */
+  count: Count | null;
+}
+
+/** The counting of what rollouts solved: `end` is null until it is over, `key` null where there is nothing to count. */
+interface Count {
+  end: { readonly key: string | null } | { readonly error: unknown } | null;
 }
 
 /** The executor. */
@@ -49,12 +55,17 @@ export function clusterTrain(tools: ClusterStepTools): StepExecutor<"train"> {
           if (!(await isComplete()))
             return { kind: "failed", error: `it ended without its last checkpoint, step ${job.steps}`, restart: true };
           if (job.stage === "rl") watch.count ??= countRollouts(tools, context);
-          if (watch.count?.key === undefined && watch.count !== null)
-            return { kind: "running", progress: { ...(await progress()), note: "counting what its rollouts solved" } };
+          const end = watch.count === null ? { key: null } : watch.count.end;
+          const outage = end !== null && "error" in end && isOutage(end.error) ? end.error : null;
+          // The next look counts again.
+          if (outage !== null) watch.count = null;
+          if (end === null || outage !== null) {
+            const note = `counting what its rollouts solved${outage === null ? "" : `: ${outage.message}`}`;
+            return { kind: "running", progress: { ...(await progress()), note } };
+          }
           const { metrics } = await watch.reader.read();
           watches.delete(files.logPath);
-          const passRates = watch.count?.key;
-          return { kind: "succeeded", result: { ...summaryOf(metrics), ...(passRates && { passRates }) } };
+          return { kind: "succeeded", result: { ...summaryOf(metrics), ...ratesIn(end) } };
         },
       });
     },
@@ -84,23 +95,26 @@ async function whyNoRollouts(tools: ClusterStepTools, run: Run): Promise<string 
   }
 }
 
-/**
- * Counts what the stage's rollouts solved, beside the looks at all runs: long contexts make GBs of samples. Where there are
- * none, or they cannot be read, the stage has no pass rates and is no worse for it.
- */
-function countRollouts(tools: ClusterStepTools, { run, job }: StepContext<"train">): { key?: string | null } {
-  const count: { key?: string | null } = {};
+/** Counts what the stage's rollouts solved, beside the looks at all runs: long contexts make GBs of samples. */
+function countRollouts(tools: ClusterStepTools, { run, job }: StepContext<"train">): Count {
+  const count: Count = { end: null };
   const work = async () => {
     const outcomes = await trainers.rl.readOutcomes(tools.layout.run(run.id));
     return outcomes.length === 0 ? null : storeOutcomes(tools, run, job, outcomes);
   };
   work().then(
     (key) => {
-      count.key = key;
+      count.end = { key };
     },
-    () => {
-      count.key = null;
+    (error: unknown) => {
+      count.end = { error };
     },
   );
   return count;
+}
+
+/** What the step's result says of them. A stage whose rollouts cannot be counted is no worse for it, but says why. */
+function ratesIn(end: NonNullable<Count["end"]>): Record<string, string> {
+  if ("error" in end) return { passRatesMissing: end.error instanceof Error ? end.error.message : String(end.error) };
+  return end.key === null ? {} : { passRates: end.key };
 }

@@ -2,7 +2,7 @@
  * Collect: the expert acts on the run's tasks in real sandboxes → a file of trajectories, shared by every run that
  * asks for the same ones. A process of the scheduler; resumes from the trajectories it has.
  */
-import { readFile, writeFile } from "node:fs/promises";
+import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { digestJson } from "../../../schemas/digest.ts";
@@ -10,7 +10,7 @@ import type { Job } from "../../../schemas/job.ts";
 import type { Run } from "../../../schemas/run.ts";
 import type { StepExecutor } from "../../runs/index.ts";
 import { readTrajectories } from "../../tasks/index.ts";
-import { followProcess, processKey, type StepTools, taskSetFile } from "./step-tools.ts";
+import { endProcess, followProcess, type StepTools, taskSetFile } from "./step-tools.ts";
 
 type CollectJob = Extract<Job, { kind: "collect" }>;
 
@@ -40,7 +40,10 @@ export function collect(tools: StepTools): StepExecutor<"collect"> {
     slots: 1,
     sharedKey: ({ run, job }) => `collect ${collectionKey(run, job)}`,
     async made({ run, job }) {
-      const made = await readFile(markerOf(tools, run, job), "utf8").catch(() => null);
+      const made = await readFile(markerOf(tools, run, job), "utf8").catch((error: NodeJS.ErrnoException) => {
+        if (error.code === "ENOENT") return null;
+        throw error;
+      });
       return made === null ? null : Counts.parse(JSON.parse(made));
     },
     async advance(context) {
@@ -82,12 +85,15 @@ export function collect(tools: StepTools): StepExecutor<"collect"> {
             passed: count("passed"),
             infrastructure: count("infrastructure"),
           };
-          await writeFile(markerOf(tools, run, job), JSON.stringify(result));
+          // By rename: a kill leaves the whole marker or none.
+          const marker = markerOf(tools, run, job);
+          await writeFile(`${marker}.new`, JSON.stringify(result));
+          await rename(`${marker}.new`, marker);
           return { kind: "succeeded", result };
         },
       });
     },
-    cancel: (context) => tools.scheduler.cancel(processKey(context)),
+    cancel: (context) => endProcess(tools, context),
   };
 }
 

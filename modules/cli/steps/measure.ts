@@ -11,8 +11,9 @@ import type { Preset } from "../../../schemas/preset.ts";
 import type { Progress, Run } from "../../../schemas/run.ts";
 import { readProbe } from "../../checkpoints/index.ts";
 import { evaluate as evaluateModel, planEvaluation } from "../../evaluation/index.ts";
-import type { StepContext, StepExecutor, StepStatus } from "../../runs/index.ts";
+import type { Ended, StepContext, StepExecutor, StepStatus } from "../../runs/index.ts";
 import type { EndpointHost, EndpointRequest } from "../endpoint-host.ts";
+import { asItStands, isOutage } from "./outages.ts";
 import { type StepTools, taskSetOf } from "./step-tools.ts";
 
 /** Where endpoints come from, and how long one may live. */
@@ -42,13 +43,16 @@ export interface Measurement<Context extends MeasuringContext> {
 type Measuring<Context> = Pick<StepExecutor, "slots"> & {
   sharedKey(context: Context): string;
   advance(context: Context): Promise<StepStatus>;
-  cancel(context: Context): Promise<void>;
+  cancel(context: Context): Promise<Ended>;
 };
 
-/** Codes of UserErrors that say something around the measurement broke. */
-const OUTAGES = new Set([
+/**
+ * Codes of UserErrors after which another try may do it: something around the measurement broke, or the environments are others
+ * than at its start, so that the next try plans another evaluation.
+ */
+const RESTARTS = new Set([
   ...["evaluation-infrastructure", "endpoint-not-ready", "service-start-failed", "stack-busy"],
-  "object-store-unreachable",
+  "environments-changed",
 ]);
 
 /** Purpose of a step's own endpoint; a killed controller's endpoint is found again by it. */
@@ -57,9 +61,9 @@ const purposeOf = (runId: string, jobId: string) => `${jobId} of ${runId}`;
 /** One measurement under way in this process. */
 interface Underway {
   readonly abort: AbortController;
-  readonly finished: Promise<void>;
   progress: Progress | null;
-  status: StepStatus | null;
+  /** How it ended; "away" where something did not answer for a while: it is taken up again, as the same try. */
+  end: StepStatus | { readonly kind: "away"; readonly why: string } | null;
 }
 
 /** The executor of a measurement. */
@@ -73,22 +77,22 @@ export function measure<Context extends MeasuringContext>(
 
   function start(context: Context): Underway {
     const abort = new AbortController();
-    const entry: Underway = { abort, progress: null, status: null, finished: Promise.resolve() };
+    const entry: Underway = { abort, progress: null, end: null };
     const report = (progress: Progress) => {
       entry.progress = progress;
     };
-    const finished = measureOnce(tools, endpoints, measurement, context, abort.signal, report).then(
+    measureOnce(tools, endpoints, measurement, context, abort.signal, report).then(
       (result) => {
-        entry.status = { kind: "succeeded", result };
+        entry.end = { kind: "succeeded", result };
       },
       (error: unknown) => {
-        const text = error instanceof Error ? error.message : String(error);
-        // A user's mistake (tokens that differ, changed environments) will not go away by itself; an outage may.
-        const restart = !(error instanceof UserError) || OUTAGES.has(error.code);
-        entry.status = { kind: "failed", error: text, restart };
+        const why = messageOf(error);
+        // A user's mistake (tokens that differ) will not go away by itself.
+        const restart = !(error instanceof UserError) || RESTARTS.has(error.code);
+        entry.end = isOutage(error) ? { kind: "away", why } : { kind: "failed", error: why, restart };
       },
     );
-    return Object.assign(entry, { finished });
+    return entry;
   }
 
   return {
@@ -97,19 +101,21 @@ export function measure<Context extends MeasuringContext>(
     async advance(context) {
       const key = keyOf(context);
       const why = underway.has(key) ? null : await tools.environmentOutage();
-      if (why !== null) return { kind: "waiting", why };
+      if (why !== null) return asItStands(context, why);
       const entry = underway.get(key) ?? start(context);
       underway.set(key, entry);
-      if (!entry.status) return { kind: "running", progress: entry.progress };
+      if (entry.end === null) return { kind: "running", progress: entry.progress };
       underway.delete(key);
-      return entry.status;
+      return entry.end.kind === "away" ? asItStands(context, entry.end.why, entry.progress) : entry.end;
     },
     async cancel(context) {
       const entry = underway.get(keyOf(context));
       entry?.abort.abort();
-      await entry?.finished;
+      // What has been played is still being kept.
+      if (entry?.end === null) return "ending";
       underway.delete(keyOf(context));
       await endpoints.host.closePurpose(purposeOf(context.run.id, context.job.id));
+      return "gone";
     },
   };
 }
@@ -132,8 +138,7 @@ async function measureOnce<Context extends MeasuringContext>(
   const made = await measurement.made(id, checkpoint, context);
   if (made !== null) {
     // A controller killed between storing the outcomes and ending its endpoint has left that behind.
-    await host.closePurpose(purposeOf(run.id, job.id));
-    return made;
+    return withoutEndpoint(made, () => host.closePurpose(purposeOf(run.id, job.id)));
   }
 
   report({ done: 0, total: 0, unit: "attempts", note: "starting the endpoint", etaSeconds: null });
@@ -147,6 +152,7 @@ async function measureOnce<Context extends MeasuringContext>(
     plan: run.plan,
     signal,
   });
+  let result: Record<string, unknown>;
   try {
     const started = tools.now().getTime();
     const evaluation = await evaluateModel({
@@ -167,10 +173,34 @@ async function measureOnce<Context extends MeasuringContext>(
           etaSeconds: done > 0 ? Math.round(((tools.now().getTime() - started) / 1000 / done) * (total - done)) : null,
         }),
     });
-    return await measurement.keep(evaluation, context);
-  } finally {
-    await host.close(endpoint.name);
+    result = await measurement.keep(evaluation, context);
+  } catch (error) {
+    // After an outage it is used again. One that is not ended here is by the next try, or with the run.
+    if (!isOutage(error)) await host.close(endpoint.name).catch(() => undefined);
+    throw error;
   }
+  return withoutEndpoint(result, () => host.close(endpoint.name));
+}
+
+/**
+ * The result, when its endpoint has been ended. Through an outage that is asked again, and the stored result found made; where it
+ * fails otherwise, the endpoint ends when its time is over, and the result says so.
+ */
+async function withoutEndpoint(
+  result: Record<string, unknown>,
+  close: () => Promise<void>,
+): Promise<Record<string, unknown>> {
+  try {
+    await close();
+    return result;
+  } catch (error) {
+    if (isOutage(error)) throw error;
+    return { ...result, endpointLeft: messageOf(error) };
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function lineageOf(run: Run, checkpoint: Checkpoint): Lineage {

@@ -1,6 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { digestBytes } from "../../../schemas/digest.ts";
+import { UserError } from "../../../schemas/error.ts";
 import type { Job } from "../../../schemas/job.ts";
 import type { Run } from "../../../schemas/run.ts";
+import type { StepExecutor } from "../../runs/index.ts";
+import type { EndpointRequest } from "../endpoint-host.ts";
 import { getPassRates } from "./pass-rates.ts";
 import { probe } from "./probe.ts";
 import { contextOf, finished, SOLVE, TestSteps } from "./test-steps.ts";
@@ -109,7 +113,8 @@ describe("a probe", () => {
     };
     await expect.poll(done, { timeout: 30_000 }).toBe(7);
     expect(world.open.size).toBe(1);
-    await first.cancel(context());
+    expect(await first.cancel(context())).toBe("ending");
+    await expect.poll(() => first.cancel(context())).toBe("gone");
     expect(world.open.size).toBe(0);
 
     Object.assign(world.environment, { handle });
@@ -137,4 +142,106 @@ describe("a probe", () => {
     await expect(finished(executor, context())).rejects.toThrow(/^final: .*rendering-differs/);
     expect([world.opened, world.open.size]).toEqual([1, 0]);
   });
+
+  it("goes on as the same try when the object store or Kubernetes was away at its start, and says why it stands", async () => {
+    const store = { ...world.tools.store };
+    const endpoints = world.endpoints();
+    // A start reads the task set twice, at once.
+    const away = ["object-store-unreachable", "object-store-unreachable", "kubernetes-unreachable"];
+    const failing =
+      <Args extends unknown[], T>(code: string, work: (...args: Args) => Promise<T>) =>
+      async (...args: Args) => {
+        if (away[0] === code) throw outage(String(away.shift()));
+        return work(...args);
+      };
+    store.get = failing("object-store-unreachable", store.get);
+    Object.assign(endpoints.host, { open: failing("kubernetes-unreachable", endpoints.host.open) });
+    const { notes, result } = await followed(probe({ ...world.tools, store }, endpoints));
+    expect(result).toMatchObject({ tasks: 3, attempts: 12 });
+    expect(notes.flatMap((note) => /\[(\S+-unreachable)\]/.exec(note)?.[1] ?? [])).toEqual([
+      "object-store-unreachable",
+      "kubernetes-unreachable",
+    ]);
+    expect([world.opened, world.open.size]).toEqual([1, 0]);
+  });
+
+  it("keeps its endpoint through an outage of the object store, and goes on with what has been played", async () => {
+    const store = { ...world.tools.store };
+    let puts = 0;
+    store.put = async (key, bytes) => {
+      puts += 1;
+      if (puts === 5) throw outage("object-store-unreachable");
+      return world.tools.store.put(key, bytes);
+    };
+    const closed: string[] = [];
+    const endpoints = world.endpoints();
+    const { close } = endpoints.host;
+    Object.assign(endpoints.host, {
+      close: async (name: string) => {
+        closed.push(name);
+        await close(name);
+      },
+    });
+    const { result } = await followed(probe({ ...world.tools, store }, endpoints));
+    expect(result).toMatchObject({ tasks: 3, attempts: 12 });
+    expect([world.opened, closed.length, world.open.size]).toEqual([2, 1, 0]);
+  });
+
+  it("has its result where Kubernetes was away at its end, and ends its endpoint when that is back", async () => {
+    const endpoints = world.endpoints();
+    const { closePurpose } = endpoints.host;
+    let away = 2;
+    Object.assign(endpoints.host, {
+      close: () => Promise.reject(outage("kubernetes-unreachable")),
+      closePurpose: async (purpose: string) => {
+        if (away-- > 0) throw outage("kubernetes-unreachable");
+        return closePurpose(purpose);
+      },
+    });
+    const { notes, result } = await followed(probe(world.tools, endpoints));
+    expect(result).toMatchObject({ tasks: 3, attempts: 12, reused: true });
+    expect(notes.filter((note) => note.includes("nothing answers"))).toHaveLength(3);
+    expect([world.opened, world.open.size]).toEqual([1, 0]);
+  });
+
+  it("has its result where its endpoint is refused an end, and says that it was left", async () => {
+    const endpoints = world.endpoints();
+    Object.assign(endpoints.host, { close: () => Promise.reject(new Error("it answers 403")) });
+    const { result } = await followed(probe(world.tools, endpoints));
+    expect(result).toMatchObject({ tasks: 3, attempts: 12, endpointLeft: "it answers 403" });
+  });
+
+  it("is tried again where the environments changed under it: the next try is another measurement", async () => {
+    const endpoints = world.endpoints();
+    const { open } = endpoints.host;
+    Object.assign(endpoints.host, {
+      open: async (request: EndpointRequest) => {
+        world.environment.families = { fake: digestBytes("environments 2") };
+        return open(request);
+      },
+    });
+    await expect(finished(probe(world.tools, endpoints), context())).rejects.toThrow(
+      /^restart: .*environments-changed/,
+    );
+    expect(await finished(probe(world.tools, endpoints), context(2))).toMatchObject({ attempts: 12 });
+  });
 });
+
+/** As a store or a cluster's API says that it is away. */
+const outage = (code: string) =>
+  new UserError({ code, path: "p", asked: "a", found: "nothing answers", allowed: "b", todo: "c" });
+
+/** The step looked at as the reconciler does, all of it one try: what it said while it ran, and its result. */
+async function followed(executor: StepExecutor<"probe">) {
+  const step = run.steps[0] ?? expect.fail("no step");
+  const notes: string[] = [];
+  for (;;) {
+    const status = await executor.advance(context());
+    if (status.kind === "succeeded") return { notes, result: status.result };
+    if (status.kind !== "running") throw new Error(JSON.stringify(status));
+    Object.assign(step, { state: "running", progress: status.progress ?? step.progress ?? NOTHING });
+    notes.push(status.progress?.note ?? "");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+const NOTHING = { done: 0, total: 0, unit: "attempts", note: "", etaSeconds: null };

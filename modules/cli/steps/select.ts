@@ -47,7 +47,7 @@ export function select(tools: StepTools): StepExecutor<"select"> {
       });
       return { kind: "succeeded", result: { ...(rl && rlResult(rl)), ...(chosen && expertResult(chosen)) } };
     },
-    cancel: async () => {},
+    cancel: async () => "gone",
   };
 }
 

@@ -22,7 +22,7 @@ export interface StepTools {
   readonly environmentsUrl: string;
   readonly threads: number;
   readonly now: () => Date;
-  /** The snapshot's code, unpacked. */
+  /** The code that a step's process runs: the snapshot's, unpacked; on a cluster the image's own. */
   codeOf(run: Run): Promise<string>;
   checkpoint(digest: string): Promise<Checkpoint>;
   /** The run of an id and the runs of a recipe, newest first. */
@@ -87,6 +87,12 @@ export async function followProcess(
         restart: true,
       };
   }
+}
+
+/** Ends a step's process, which is gone afterwards: one that does not end by itself is killed. */
+export async function endProcess(tools: StepTools, context: StepIdentity): Promise<"gone"> {
+  await tools.scheduler.cancel(processKey(context));
+  return "gone";
 }
 
 /** What went wrong, and the end of the log that says why. */

@@ -44,8 +44,9 @@ export class BashBatch implements BatchScheduler {
     return this.#entries.get(key)?.state ?? { kind: "unknown" };
   }
 
-  async cancel(key: string): Promise<void> {
+  async cancel(key: string): Promise<"gone"> {
     this.cancelled.push(key);
+    return "gone";
   }
 
   /** As if a killed slurmctld had lost the job. */

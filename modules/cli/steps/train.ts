@@ -12,7 +12,7 @@ import { familyEntry, loadFamily, ratesOf } from "../../tasks/index.ts";
 import { type TrainingInputs, trl } from "../../trainers/index.ts";
 import { putPassRates, rolloutRatesKey } from "./pass-rates.ts";
 import { rlTasksOf } from "./selection.ts";
-import { followProcess, processKey, type StepTools, taskSetOf } from "./step-tools.ts";
+import { endProcess, followProcess, type StepTools, taskSetOf } from "./step-tools.ts";
 import { progressOf, summaryOf } from "./training-progress.ts";
 
 /** The executor. */
@@ -51,7 +51,7 @@ export function train(tools: StepTools): StepExecutor<"train"> {
         },
       });
     },
-    cancel: (context) => tools.scheduler.cancel(processKey(context)),
+    cancel: (context) => endProcess(tools, context),
   };
 }
 

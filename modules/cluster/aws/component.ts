@@ -193,28 +193,21 @@ export class AwsFoundation extends pulumi.ComponentResource {
     }
     new Budget("budget", { budgetName: awsName(target, "budget"), targetName: target.name, ...platform.budget }, part);
 
-    // A killed Pulumi may have left AWS at work: what is looked at before it is done has no address yet.
-    const there = (address: pulumi.Output<string>, what: string) =>
-      args.release ? address : address.apply((known) => known || stillMade(what));
-    const [leaderboardHost, accountingHost] = [
-      there(databases.leaderboardHost, `the database ${awsName(target, "leaderboard")}`),
-      there(databases.accountingHost, `the database ${awsName(target, "accounting")}`),
-    ];
     this.clusterName = eks.name;
     this.kubeconfig = pulumi
-      .all([eks.name, there(eks.endpoint, `the cluster ${eksName}`), eks.certificateAuthority])
+      .all([eks.name, eks.endpoint, eks.certificateAuthority])
       .apply(([cluster, endpoint, certificateAuthority]) =>
         kubeconfig({ name: cluster, region, endpoint, certificateAuthority }),
       );
     this.late = {
       ...{ "fsx-id": storage.fileSystem.id, "fsx-dns-name": storage.fileSystem.dnsName },
       ...{ "fsx-mount-name": storage.fileSystem.mountName, "vpc-id": network.vpcId, "eks-cluster": eks.name },
-      "accounting-host": accountingHost,
+      "accounting-host": databases.accountingHost,
     };
     this.ready = [network, storage, databases, eks, early, ...platformNodes, late, ...identities];
     this.databaseUrl = pulumi.secret(
       pulumi
-        .all([args.passwords.leaderboard, leaderboardHost])
+        .all([args.passwords.leaderboard, databases.leaderboardHost])
         .apply(
           ([password, host]) =>
             `postgresql://${LEADERBOARD.user}:${encodeURIComponent(password)}@${host}:5432/${LEADERBOARD.database}`,
@@ -222,8 +215,4 @@ export class AwsFoundation extends pulumi.ComponentResource {
     );
     this.registerOutputs({ clusterName: this.clusterName });
   }
-}
-
-function stillMade(what: string): never {
-  throw new pulumi.RunError(`AWS is still making ${what}: run the same command again in a few minutes`);
 }

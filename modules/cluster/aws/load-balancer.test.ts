@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { CHARTS } from "../../../schemas/pins.ts";
+import { operatorCharts } from "../slurm/operator-charts.ts";
 import { awsTarget } from "./fixture.ts";
 import { ingressCharts } from "./load-balancer.ts";
 
@@ -21,6 +23,26 @@ describe("the load balancer controller", () => {
         ...["https://aws.github.io/eks-charts", "3.5.0"],
       ],
     ]);
+  });
+
+  test("comes with the operators' charts from a mirror or a folder where the target names one, at the same versions", () => {
+    const charts = {
+      certManager: "oci://mirror.example.org/charts/",
+      slurmOperator: "/charts",
+      loadBalancerController: "/charts",
+    };
+    const target = awsTarget({ platform: { web: WEB, charts } });
+    const places = [...operatorCharts({ target }), ...ingressCharts({ target })].map(({ chart, version }) => [
+      chart,
+      version,
+    ]);
+    expect(places).toEqual([
+      ["oci://mirror.example.org/charts/cert-manager", CHARTS.certManager.version],
+      ["/charts/slurm-operator-crds", CHARTS.slurmOperatorCrds.version],
+      ["/charts/slurm-operator", CHARTS.slurmOperator.version],
+      ["/charts/aws-load-balancer-controller", "3.5.0"],
+    ]);
+    expect(ingressCharts({ target })[0]).not.toHaveProperty("repository");
   });
 
   test("is told where it is, has the account that its role is for, and makes nothing at random", () => {

@@ -3,5 +3,6 @@
  * secrets. Apart from modules/cluster/index.ts, because the clients of AWS and Kubernetes take a second to load.
  */
 export { connectClients } from "./clients.ts";
+export { NO_PLANS } from "./local.ts";
 export { passes, preflight, reportOf } from "./preflight.ts";
 export { renderPreflight } from "./text.ts";

@@ -4,6 +4,7 @@
 import { canonicalJson, digestJson, shortDigest } from "../../../schemas/digest.ts";
 import type { Plan } from "../../../schemas/plan.ts";
 import { type ClusterTarget, planned } from "../../../schemas/target.ts";
+import { whyNotTrained } from "../not-trained.ts";
 import { CannotCheck, type Check, error, ok, warning } from "./check.ts";
 import type { RegistryApi } from "./registry/api.ts";
 
@@ -21,11 +22,15 @@ export interface Programs {
   onPath(name: string): Promise<string | null>;
 }
 
-/** One check a plan. */
+/** Whether each plan is of the target, and whether a run can be made of it. */
 export function planChecks(target: ClusterTarget, plans: readonly Plan[]): Check[] {
   if (plans.length === 0) return [noPlans];
-  return plans.map((plan) => ({
-    ...{ area: "plans", name: "plan", subject: `${plan.name} ${shortDigest(plan.digest)}` },
+  return plans.flatMap((plan) => [ofTargetCheck(target, plan), ...notTrainedChecks(plan)]);
+}
+
+function ofTargetCheck(target: ClusterTarget, plan: Plan): Check {
+  return {
+    ...{ area: "plans", name: "plan", subject: subjectOf(plan) },
     run: async () => {
       const wanted = `planned for ${target.name} as it is now`;
       if (digestJson(plan.target) === digestJson(planned(target))) return ok({ found: "of this target", wanted });
@@ -36,12 +41,34 @@ export function planChecks(target: ClusterTarget, plans: readonly Plan[]): Check
         todo: `plan again: uplift plan RECIPE --target ${target.name} --out FOLDER`,
       });
     },
-  }));
+  };
 }
+
+/** Its nodes would be made and paid for all the same. */
+function notTrainedChecks(plan: Plan): Check[] {
+  const found = whyNotTrained(plan);
+  if (found === null) return [];
+  return [
+    {
+      ...{ area: "plans", name: "not-trained", subject: subjectOf(plan) },
+      run: async () =>
+        warning({
+          found,
+          wanted: "plans that runs are made of",
+          todo: "plan and review with it; stand the platform up for recipes that you train, e.g. recipes/cluster-smoke.ts",
+        }),
+    },
+  ];
+}
+
+const subjectOf = ({ name, digest }: Plan) => `${name} ${shortDigest(digest)}`;
+
+/** The name of the check that says that no plan was named. */
+export const NO_PLANS = "no-plans";
 
 /** Pools are made of what plans want: without one there are no GPU nodes. */
 const noPlans: Check = {
-  ...{ area: "plans", name: "plan", subject: "plans" },
+  ...{ area: "plans", name: NO_PLANS, subject: "plans" },
   run: async () =>
     warning({
       found: "none was named",

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { shortDigest } from "../../../schemas/digest.ts";
 import { type FindingStatus, PreflightReport } from "../../../schemas/finding.ts";
 import type { Plan } from "../../../schemas/plan.ts";
 import { CannotCheck } from "./check.ts";
@@ -28,9 +29,10 @@ const variables = (set: readonly string[], kept: readonly string[] = []) => ({
 });
 const offline: PreflightClients = {
   ...common,
-  platform: { kind: "kubernetes", contexts: { names: [], unreadable: null }, api: null },
+  platform: { kind: "kubernetes", contexts: { place: "~/.kube/config", names: [], unreadable: null }, api: null },
 };
 const plan = golden("github-sft-rl.kubernetes");
+const label = `github-rl ${shortDigest(githubRl.digest)}`;
 
 describe("preflight", () => {
   it("without a cluster or a network says what it could not check, and what it needs", async () => {
@@ -40,10 +42,10 @@ describe("preflight", () => {
     expect(unchecked.every(({ todo }) => todo !== "")).toBe(true);
     expect(unchecked.filter(({ found }) => found === "there is no context gpu-cluster").length).toBeGreaterThan(8);
     expect(report.counts).toEqual({
-      // The expert's address is a placeholder.
-      ...{ ok: report.findings.filter(({ status }) => status === "ok").length, warning: 1 },
-      // Two secrets that are not set, two images that are not built, the shipped target's NFS server.
-      ...{ error: 5, unchecked: unchecked.length, later: 0 },
+      // The expert's address is a placeholder, and no run can be made of the plan.
+      ...{ ok: report.findings.filter(({ status }) => status === "ok").length, warning: 2 },
+      // The context, two secrets that are not set, two images that are not built, the shipped target's NFS server.
+      ...{ error: 6, unchecked: unchecked.length, later: 0 },
     });
   });
 
@@ -56,7 +58,7 @@ describe("preflight", () => {
       ...common,
       platform: { kind: "aws", api, names, cluster: refuse },
     });
-    const ofTheFile = ["target", "expert"];
+    const ofTheFile = ["target", "expert", "not-trained"];
     const status = (area: string) =>
       new Set(
         report.findings.flatMap((one) => (one.area === area && !ofTheFile.includes(one.check) ? one.status : [])),
@@ -85,11 +87,19 @@ describe("preflight", () => {
 
 describe("plans and programs", () => {
   it("a plan of another target, or of this one before an edit, is an error that names what differs", async () => {
-    expect(await findings(planChecks(aws, [githubRl]))).toEqual([`ok github-rl 9df002c44d52: of this target`]);
+    expect((await findings(planChecks(aws, [githubRl])))[0]).toBe(`ok ${label}: of this target`);
     const edited = await findings(planChecks({ ...aws, maxNodes: 9 }, [githubRl]));
     expect(edited[0]).toMatch(/^error github-rl .*: planned for aws-p5en when maxNodes differed \| /);
     expect((await findings(planChecks(aws, [plan])))[0]).toMatch(/^error github-sft-rl .*: planned for kubernetes \| /);
     expect((await findings(planChecks(aws, [])))[0]).toMatch(/^warning plans: none was named/);
+  });
+
+  it("of which no run can be made are planned for, and warned of", async () => {
+    const warned = async (one: Plan) => (await findings(planChecks(aws, [one])))[1];
+    expect(await warned(githubRl)).toMatch(
+      new RegExp(`^warning ${label}: its tasks are made up and its expert is a model: .train. refuses it \\| `),
+    );
+    expect(await warned(golden("smoke.local"))).toBeUndefined();
   });
 
   it("what `platform` says changes no plan", async () => {
@@ -156,7 +166,7 @@ describe("the expert of plans", () => {
     expect(await look(url, [plan], ["/api/v1/namespaces/uplift-serving/services/serving-1"])).toEqual([
       `ok expertUrl ${url}: there is such a Service`,
     ]);
-    expect((await look("https://api.example.org/v1"))[0]).toMatch(/^later .*outside of the cluster/);
+    expect((await look("https://api.example.org/v1"))[0]).toMatch(/^ok .*outside of the cluster.*no run asks it yet$/);
   });
 
   it("is not looked for where no plan has a model for one", async () => {
@@ -236,7 +246,7 @@ describe("the page", () => {
     );
     expect(renderPreflight(report)).toBe(
       [
-        "Preflight of aws-p5en for github-rl 9df002c44d52",
+        `Preflight of aws-p5en for ${label}`,
         "",
         "AWS",
         "  ok        one    this",

@@ -60,6 +60,9 @@ export function slurmConf({ target, pools }: SlurmArgs): string {
     PropagateResourceLimitsExcept: "MEMLOCK",
     // Our key of a job, which outlives its JobId.
     AccountingStoreFlags: "job_comment,job_extra",
+    // What became of a job is known for a day, also to a controller that was away: 300 s by default. All of them count as jobs.
+    MinJobAge: "86400",
+    MaxJobCount: "100000",
     // Kills that hang on storage make no node unusable at once.
     UnkillableStepTimeout: "300",
     MessageTimeout: "30",

@@ -135,6 +135,12 @@ describe("slurm.conf", () => {
     expect(conf).toContain("DefMemPerCPU=10311");
   });
 
+  it("knows for a day what became of a job, however many are submitted on it", () => {
+    const conf = only(of(awsTarget()), "Controller").spec.extraConf?.split("\n");
+    expect(conf).toContain("MinJobAge=86400");
+    expect(conf).toContain("MaxJobCount=100000");
+  });
+
   it("says nothing twice and nothing that the operator says itself", () => {
     const keys = only(of(awsTarget()), "Controller")
       .spec.extraConf?.trimEnd()

@@ -34,9 +34,8 @@ export interface SharedFolder {
 
 /** What lies on a target's shared storage. Dumps of the database are for their own user only: jobs run as `uplift`. */
 export function sharedFolders(target: PlatformTarget): SharedFolder[] {
-  const ours = [
-    ...["models", "checkpoints", "runs", "jobs", "code", "collections", "evaluations", "cache", "images"],
-  ].map((name) => ({ name, uid: UPLIFT_UID, mode: "755" }));
+  const names = ["models", "checkpoints", "runs", "jobs", "collections", "evaluations", "cache", "images"];
+  const ours = names.map((name) => ({ name, uid: UPLIFT_UID, mode: "755" }));
   const dumped = target.kind === "kubernetes" && target.platform.database.kind === "in-cluster";
   return dumped ? [...ours, { name: "backups", uid: POSTGRES_UID, mode: "700" }] : ours;
 }

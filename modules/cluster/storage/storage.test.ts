@@ -134,7 +134,6 @@ describe("the Job of the shared folders", () => {
       { name: "checkpoints", uid: 990, mode: "755" },
       { name: "runs", uid: 990, mode: "755" },
       { name: "jobs", uid: 990, mode: "755" },
-      { name: "code", uid: 990, mode: "755" },
       { name: "collections", uid: 990, mode: "755" },
       { name: "evaluations", uid: 990, mode: "755" },
       { name: "cache", uid: 990, mode: "755" },

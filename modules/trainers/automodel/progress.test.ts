@@ -1,4 +1,4 @@
-import { appendFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -54,5 +54,15 @@ describe("Automodel's saved steps", () => {
       await mkdir(join(folder, name), { recursive: true });
     await writeFile(join(folder, "epoch_1_step_29/.incomplete"), "");
     expect(await automodelSavedSteps(runDir)).toEqual([20, 40]);
+  });
+
+  it("are not said to be none where they cannot be read", async () => {
+    const folder = join(runDir, "trainer/sft");
+    await mkdir(join(folder, "epoch_0_step_19"), { recursive: true });
+    await symlink(".incomplete", join(folder, "epoch_0_step_19/.incomplete"));
+    await expect(automodelSavedSteps(runDir)).rejects.toThrow("ELOOP");
+    await rm(folder, { recursive: true });
+    await writeFile(folder, "no folder");
+    await expect(automodelSavedSteps(runDir)).rejects.toThrow("ENOTDIR");
   });
 });

@@ -47,17 +47,22 @@ export function automodelProgress({ logPath, steps }: RunFiles): ProgressReader 
 /** The steps whose checkpoints are whole, as the recipe counts them; the same rule as launch/files/steps-sft.sh. */
 export async function automodelSavedSteps(runDir: string): Promise<number[]> {
   const folder = join(runDir, "trainer/sft");
-  const names = await readdir(folder).catch(() => []);
+  const names = await readdir(folder).catch(ifAbsent([]));
   const saved = await Promise.all(
     names.map(async (name) => {
       const step = /^epoch_\d+_step_(\d+)$/.exec(name)?.[1];
       if (step === undefined) return [];
-      const isCutOff = await stat(join(folder, name, ".incomplete")).then(
-        () => true,
-        () => false,
-      );
+      const isCutOff = await stat(join(folder, name, ".incomplete")).then(() => true, ifAbsent(false));
       return isCutOff ? [] : [Number(step) + 1];
     }),
   );
   return saved.flat().sort((a, b) => a - b);
+}
+
+/** Only what is not there is none: a storage that cannot be read for a moment says nothing of checkpoints. */
+function ifAbsent<T>(value: T) {
+  return (error: NodeJS.ErrnoException): T => {
+    if (error.code === "ENOENT") return value;
+    throw error;
+  };
 }

@@ -30,13 +30,16 @@ const findings = (issues: Issue[], warnings: Warning[] = []): LaunchFindings => 
 
 function image(launch: Launch, { stage, target }: StageInput): LaunchFindings {
   const path = `target.images.${stage === "sft" ? "automodel" : "nemoRl"}`;
-  const warnings: Warning[] = [];
-  if (!isPinned(launch.image))
-    warnings.push({
-      ...{ code: "image-not-pinned", path },
-      message: `${launch.image} is a tag: it can be another image tomorrow, and nothing is started with it`,
+  const images = { [path]: launch.image };
+  // Every recipe has RL, and every checkpoint is served: what serves is said once, with it.
+  if (stage === "rl") images["target.images.vllm"] = target.images.vllm;
+  const warnings: Warning[] = Object.entries(images)
+    .filter(([, name]) => !isPinned(name))
+    .map(([field, name]) => ({
+      ...{ code: "image-not-pinned", path: field },
+      message: `${name} is named by a tag, which can mean another image tomorrow, and nothing is started with it`,
       todo: "name the image by its digest, name@sha256:<64 hex digits>",
-    });
+    }));
   const { gpu } = instanceOf(target);
   if (stage === "rl" && !BUILT_FOR.includes(gpu))
     warnings.push({

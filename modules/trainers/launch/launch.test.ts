@@ -157,10 +157,18 @@ describe("checking a launch", () => {
     for (const stage of ["sft", "rl"] as const) expect(check(stageOf(stage))).toEqual({ issues: [], warnings: [] });
   });
 
-  it("warns of an image by tag, and of a GPU that the image is not built for", () => {
+  it("warns of an image by tag, of the trainer's and of the one that serves, and of a GPU that the image is not built for", () => {
     const images = { ...targetOf().images, automodel: "registry.example/nvidia/nemo-automodel:26.06.00" };
     expect(check(stageOf("sft", { target: targetOf({ images }) })).warnings).toMatchObject([
       { code: "image-not-pinned", path: "target.images.automodel" },
+    ]);
+    const served = { ...targetOf().images, vllm: "registry.example/vllm:v0.25.1" };
+    expect(check(stageOf("rl", { target: targetOf({ images: served }) })).warnings).toMatchObject([
+      {
+        code: "image-not-pinned",
+        path: "target.images.vllm",
+        message: expect.stringContaining("vllm:v0.25.1 is named"),
+      },
     ]);
     expect(codes(stageOf("rl", { target: targetOf({ instance: "p6-b300.48xlarge" }) }))).toEqual(["gpu-not-in-image"]);
   });

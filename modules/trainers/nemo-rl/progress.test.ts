@@ -100,4 +100,9 @@ describe("what NeMo-RL's rollouts solved", () => {
     await put("logs/rl/exp_001/train_data_step1.jsonl", '{"content": ["x"], "rewards": [1.0]}\n');
     expect(await nemoRlOutcomes(runDir)).toEqual([]);
   });
+
+  it("is an error where a file of samples cannot be read", async () => {
+    await mkdir(join(runDir, "logs/rl/exp_001/train_data_step1.jsonl"), { recursive: true });
+    await expect(nemoRlOutcomes(runDir)).rejects.toThrow("EISDIR");
+  });
 });

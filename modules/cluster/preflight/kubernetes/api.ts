@@ -5,6 +5,8 @@
 import { setMaxListeners } from "node:events";
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest, type RequestOptions } from "node:https";
+import { homedir } from "node:os";
+import { delimiter, join } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node";
 import { CannotCheck } from "../check.ts";
 import { isNetworkFailure } from "../network.ts";
@@ -154,8 +156,10 @@ function parse(bytes: Buffer): unknown {
 
 /** What a machine's kubeconfig has. */
 export interface Contexts {
+  /** Which file that is: "KUBECONFIG (PATH)", or "~/.kube/config" where KUBECONFIG is not set. */
+  readonly place: string;
   readonly names: readonly string[];
-  /** Why it cannot be read; null where it can, or where there is none. */
+  /** The file that cannot be read, and why; null where all can. */
   readonly unreadable: string | null;
 }
 
@@ -165,19 +169,41 @@ const MADE_UP = "loaded-context";
 /** The kubeconfig of KUBECONFIG or ~/.kube/config, with a context chosen by name; null where it has none of that name. */
 export function loadContext(name: string): { config: KubeConfig | null; contexts: Contexts } {
   const config = new KubeConfig();
+  const named = process.env.KUBECONFIG;
+  const place = named ? `KUBECONFIG (${named})` : "~/.kube/config";
+  const none = (unreadable: string | null, names: readonly string[] = []) => ({
+    ...{ config: null, contexts: { place, names, unreadable } },
+  });
+  const files = named ? named.split(delimiter).filter(Boolean) : [join(homedir(), ".kube", "config")];
   try {
     config.loadFromDefault();
   } catch (failure) {
-    const why = failure instanceof Error ? failure.message : String(failure);
-    return { config: null, contexts: { names: [], unreadable: why.split("\n")[0] ?? why } };
+    return none(files.map(whyUnreadable).find((why) => why !== null) ?? String(failure));
   }
   const names = config
     .getContexts()
     .map((context) => context.name)
     .filter((context) => context !== MADE_UP);
-  if (!names.includes(name)) return { config: null, contexts: { names, unreadable: null } };
-  config.setCurrentContext(name);
-  return { config, contexts: { names, unreadable: null } };
+  if (names.includes(name)) {
+    config.setCurrentContext(name);
+    return { config, contexts: { place, names, unreadable: null } };
+  }
+  // The client takes no kubeconfig at all for one of a cluster on this machine.
+  return none(names.length === 0 ? (files.map(whyUnreadable).find((why) => why !== null) ?? null) : null, names);
+}
+
+/** "PATH: there is no such file"; null of a file that the client reads. */
+function whyUnreadable(file: string): string | null {
+  try {
+    new KubeConfig().loadFromFile(file);
+    return null;
+  } catch (failure) {
+    const { code, name, reason, message } = failure as Error & { readonly code?: string; readonly reason?: string };
+    if (code === "ENOENT") return `${file}: there is no such file`;
+    if (code !== undefined) return `${file}: ${message.split("\n")[0]}`;
+    if (name === "YAMLException") return `${file} is no YAML: ${reason ?? message.split("\n")[0]}`;
+    return `${file} is empty or no kubeconfig`;
+  }
 }
 
 /** A kubeconfig's text with one context, as that of an EKS cluster. */

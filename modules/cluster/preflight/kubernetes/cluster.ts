@@ -1,30 +1,29 @@
 /**
  * Cluster: there is a context, somebody answers behind it, and it is of a version this platform was tried on.
  */
-import { type Check, error, ok, unchecked, warning } from "../check.ts";
+import { type Check, error, ok, warning } from "../check.ts";
 import type { Contexts, KubernetesApi } from "./api.ts";
 
 /** Slinky needs 1.29. The newest is that of the API our tests apply the platform to (tools/kubernetes-api/go.mod). */
 export const TESTED_MINORS = { oldest: 29, newest: 36 } as const;
 
 /** The kubeconfig has the target's context; the current one is never taken instead. */
-export function contextCheck(name: string, { names, unreadable }: Contexts): Check {
+export function contextCheck(name: string, { place, names, unreadable }: Contexts): Check {
   return {
     ...{ area: "kubernetes", name: "context", subject: `context ${name}` },
     async run() {
-      const wanted = "a context of the kubeconfig (KUBECONFIG, or ~/.kube/config)";
+      const wanted = `a context of the kubeconfig: ${place}`;
       if (unreadable !== null)
         return error({
           found: `it cannot be read: ${unreadable}`,
           wanted,
-          todo: "repair the file: kubectl config view",
+          todo: "repair or get the file, or set KUBECONFIG to another: `up` needs it too",
         });
       if (names.includes(name)) return ok({ found: "there", wanted });
-      const found =
-        names.length > 0 ? `only ${names.slice(0, 8).join(", ")}` : "no kubeconfig with a context on this machine";
-      const parts = { found, wanted, todo: "correct the target's kubeContext, or get the cluster's kubeconfig" };
-      // Without any kubeconfig this machine is not the one that stands platforms up.
-      return names.length > 0 ? error(parts) : unchecked(parts);
+      return error({
+        found: names.length > 0 ? `only ${names.slice(0, 8).join(", ")}` : "it has no context at all",
+        ...{ wanted, todo: "correct the target's kubeContext, or get the cluster's kubeconfig" },
+      });
     },
   };
 }

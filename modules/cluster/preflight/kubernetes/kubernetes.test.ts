@@ -166,10 +166,10 @@ describe("nodes", () => {
 describe("the cluster", () => {
   it("has to be a context of the kubeconfig", async () => {
     const look = (name: string, names: string[], unreadable: string | null = null) =>
-      first(contextCheck(name, { names, unreadable }));
+      first(contextCheck(name, { place: "~/.kube/config", names, unreadable }));
     expect(await look("a", ["a", "b"])).toBe("ok context a: there");
     expect(await look("c", ["a", "b"])).toMatch(/^error context c: only a, b/);
-    expect(await look("c", [])).toMatch(/^unchecked context c: no kubeconfig/);
+    expect(await look("c", [])).toMatch(/^error context c: it has no context at all \| .*~\/.kube\/config/);
     expect(await look("c", [], "bad YAML")).toMatch(/^error context c: it cannot be read: bad YAML/);
   });
 
