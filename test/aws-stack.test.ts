@@ -341,7 +341,7 @@ describe("a platform on AWS", { timeout: 600_000 }, () => {
     const second = await upUntil("platform");
     process.kill(-(second.pid ?? 0), "SIGINT");
     await once(second, "exit");
-    expect([second.signalCode, await underWay()]).toEqual([null, ""]);
+    expect([second.exitCode, second.signalCode, await underWay()]).toEqual([130, null, ""]);
     played.cloud.put({ ...thing(GROUP, "platform"), made: true });
     const { create, replace, delete: gone } = await up(github);
     expect(create).toBeGreaterThan(50);
@@ -383,7 +383,7 @@ describe("a platform on AWS", { timeout: 600_000 }, () => {
     expect(thing(GROUP, "training").inputs.scalingConfig).toMatchObject({ desiredSize: 8 });
   });
 
-  it("keeps buckets, files, databases and their network when it is destroyed, and nothing that costs by the hour", async () => {
+  it("keeps buckets, files, databases and their network when it is destroyed, and no node", async () => {
     const before = played.cloud.all();
     played.cloud.putObject(thing(BUCKET, "snapshots").id, "kept.tar");
     const said = await uplift("destroy", "--force", "--yes", "--keep-results");

@@ -20,6 +20,7 @@ import type { ClusterEndpointSpec } from "../schemas/endpoint.ts";
 import { instanceOf } from "../schemas/target.ts";
 import { ClusterEngine } from "../stacks/cluster-engine.ts";
 import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from "./support/kubernetes-api.ts";
+import { placesOf } from "./support/secret-search.ts";
 
 const root = resolve(import.meta.dirname, "..");
 const NS = "uplift-serving";
@@ -148,14 +149,22 @@ describe.skipIf("missing" in engines)(`an endpoint on a cluster${skipped}`, () =
   });
 
   it("keeps its key in the Secret and, encrypted, in the state, and nowhere else", async () => {
-    const { data } = (await get(`/api/v1/namespaces/${NS}/secrets/${spec.name}`)) as unknown as {
+    const { data, metadata } = (await get(`/api/v1/namespaces/${NS}/secrets/${spec.name}`)) as unknown as {
       data: Record<string, string>;
+      metadata: { uid: string };
     };
     const key = Buffer.from(data["api-key"] ?? "", "base64").toString();
     expect(key).toMatch(/^[A-Za-z0-9_-]{43}$/);
-    const { stdout } = await promisify(execFile)("grep", ["-rlF", key, home]).catch((error) => error);
-    expect(stdout).toBe("");
-    expect(JSON.stringify(await deployment())).not.toContain(key);
+    const places = async (values: string[]) =>
+      placesOf(values, { folders: [home], texts: { deployment: [JSON.stringify(await deployment())] } });
+    expect(await places([key])).toEqual([]);
+    // What is no secret is found by the same search: an id in the live state, the name in the Deployment, base64.
+    expect(await places([metadata.uid])).toContainEqual(expect.stringMatching(/\/pulumi\/.*\/stacks\/.*\.json$/));
+    expect(await places([spec.name])).toContain("deployment");
+    const control = join(home, "control");
+    await writeFile(control, Buffer.from(`user:${key}`).toString("base64"));
+    expect(await places([key])).toEqual([control]);
+    await rm(control);
   });
 
   it("is waited for until its pod is ready, lives longer, and its pod stays the same", async () => {

@@ -4,6 +4,7 @@
  * pyxis, trainers and model servers (support/played-cluster.ts). The controller is thrown away twice on the way.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -26,6 +27,7 @@ import { migrate, type OpenDatabase, openDatabase } from "../modules/stores/inde
 import smoke from "../recipes/cluster-smoke.ts";
 import type { Run } from "../schemas/run.ts";
 import type { PlatformTarget } from "../schemas/target.ts";
+import { filesIn, holdersOf, objectsIn } from "./support/left-behind.ts";
 import { type Moto, startMoto } from "./support/moto.ts";
 import { layOutPlayedCluster, PlayedHost, playedJobs } from "./support/played-cluster.ts";
 import { type Postgres, startPostgres } from "./support/postgres.ts";
@@ -33,12 +35,19 @@ import { trainersPython } from "./support/python.ts";
 import { type SlurmCluster, startSlurm } from "./support/slurm.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-const TOKEN = "a-token-that-nobody-guesses-0123456789";
+/** Made here and in no file: the run's own copy of the code has this file. */
+const random = () => randomBytes(24).toString("hex");
+const TOKEN = random();
+const S3_SECRET = random();
+const DATABASE_PASSWORD = random();
+/** Of whoever starts the controller and the environment service; no setting names it. */
+const WANDB_API_KEY = random();
 const PINNED = `@sha256:${"1".repeat(64)}`;
 
 let folder: string;
 let mount: string;
 let slurm: SlurmCluster;
+let jwt: string;
 let postgres: Postgres;
 let moto: Moto;
 let environments: ChildProcess;
@@ -52,10 +61,11 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "uplift-cluster-run-"));
   mount = join(folder, "shared");
   await mkdir(mount);
-  [slurm, postgres, moto] = await Promise.all([startSlurm({ nodes: 2 }), startPostgres(), startMoto()]);
-  Object.assign(process.env, { AWS_ACCESS_KEY_ID: "key", AWS_SECRET_ACCESS_KEY: "secret" });
-  const s3 = new S3Client({ endpoint: moto.url, region: "us-east-1", forcePathStyle: true });
-  await s3.send(new CreateBucketCommand({ Bucket: "uplift" }));
+  Object.assign(process.env, { AWS_ACCESS_KEY_ID: "key", AWS_SECRET_ACCESS_KEY: S3_SECRET, WANDB_API_KEY });
+  const database = startPostgres({ password: DATABASE_PASSWORD });
+  [slurm, postgres, moto] = await Promise.all([startSlurm({ nodes: 2 }), database, startMoto()]);
+  jwt = await slurm.token();
+  await s3Client().send(new CreateBucketCommand({ Bucket: "uplift" }));
   const port = await portForJobs();
   target = {
     ...kubernetes,
@@ -87,6 +97,8 @@ function startEnvironments(port: number): ChildProcess {
   return spawn("setpriv", ["--pdeathsig=KILL", ...command], { cwd: ROOT, stdio: "ignore" });
 }
 
+const s3Client = () => new S3Client({ endpoint: moto.url, region: "us-east-1", forcePathStyle: true });
+
 /** A free one that NeMo-RL leaves to others on its node: the plan would be refused. */
 async function portForJobs(): Promise<number> {
   for (;;) {
@@ -98,7 +110,7 @@ async function portForJobs(): Promise<number> {
 async function startController() {
   const database = await openDatabase({ kind: "postgres", url: postgres.url() });
   await migrate(database, TABLES);
-  const token = () => slurm.token();
+  const token = async () => jwt;
   const batch = new SlurmScheduler(new SlurmRest({ url: slurm.restUrl, user: slurm.user, token }));
   const buckets = { snapshots: "uplift", checkpoints: "uplift", traces: "uplift", datasets: "uplift" };
   const { host, port } = target.environments;
@@ -235,6 +247,52 @@ describe("a run on a cluster", () => {
     expect(base?.score.mean).toBe(0);
     expect(trained?.score.mean).toBeGreaterThan(0.5);
     expect(trained?.overBase?.gain.mean).toBe(trained?.score.mean);
+  });
+
+  test("leaves no secret anywhere: shared storage, Slurm, Postgres, S3, the environment service", async () => {
+    const dump = await execa(postgres.program("pg_dump"), [postgres.url()]);
+    const jobs = await slurm.run("scontrol", "show", "job", "--details");
+    const ofSlurm = await Promise.all(["state", "spool", "log"].map((name) => filesIn(join(slurm.folder, name))));
+    const places = {
+      // The shared storage, the controller's and the environment service's own folders, and the token's file.
+      files: await filesIn(folder),
+      slurm: [{ name: "scontrol", bytes: Buffer.from(jobs) }, ...ofSlurm.flat()],
+      postgres: [{ name: "dump", bytes: Buffer.from(dump.stdout) }],
+      s3: await objectsIn(s3Client(), "uplift"),
+    };
+    const holders = (text: string) =>
+      Object.entries(places).flatMap(([place, left]) => holdersOf(text, left).map((name) => `${place} ${name}`));
+
+    // What must be found is: the run in each place, its tasks at the environment service, and base64 in the middle of more.
+    expect(holders(run.id)).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/^files shared\/checkpoints\/\w+\/checkpoint\.json$/),
+        expect.stringMatching(/^files shared\/runs\/.*\/rl\.sbatch$/),
+        "slurm scontrol",
+        "slurm job_state",
+        expect.stringMatching(/^slurm .*job\.\d+\/environment$/),
+        "postgres dump",
+        expect.stringMatching(/^s3 evaluations\//),
+      ]),
+    );
+    expect(holders("#!/")).toContainEqual(expect.stringMatching(/^slurm .*job\.\d+\/script$/));
+    expect(holders("repo-chores")).toContainEqual(expect.stringMatching(/^files environments\/task-sets\//));
+    for (const before of ["", "a", "ab", "abc"]) {
+      const bytes = Buffer.from(Buffer.from(`${before}${TOKEN}, and more`).toString("base64"));
+      expect(holdersOf(TOKEN, [{ name: "planted", bytes }])).toEqual(["planted"]);
+    }
+
+    const found = {
+      token: holders(TOKEN),
+      s3: holders(S3_SECRET),
+      // Of a JWT the part that makes it one.
+      slurm: holders(jwt.split(".")[2] ?? expect.fail("no JWT")),
+      endpoint: holders(played.apiKey),
+      database: holders(DATABASE_PASSWORD),
+      wandb: holders(WANDB_API_KEY),
+    };
+    // The login's token is in the one file that the controller was given.
+    expect(found).toEqual({ token: ["files token"], s3: [], slurm: [], endpoint: [], database: [], wandb: [] });
   });
 });
 

@@ -4,7 +4,7 @@
  * by support/fake-kubelet.ts, and the operators are not installed (their charts cannot be fetched here), only Slinky's kinds.
  */
 import { spawn } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,6 +14,7 @@ import { z } from "zod";
 import kubernetes from "../stacks/targets/kubernetes.ts";
 import { startFakeKubelet } from "./support/fake-kubelet.ts";
 import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from "./support/kubernetes-api.ts";
+import { carriedSecrets, placesOf, watchCommandLines } from "./support/secret-search.ts";
 
 const PROJECT_DIR = join(import.meta.dirname, "..");
 /** In no plan, state, log, output or manifest; only in the Secrets that carry it. */
@@ -25,6 +26,7 @@ let stopKubelet: () => Promise<void>;
 let held = (_pod: string) => false;
 let target: string;
 const said: string[] = [];
+let commandLines: ReturnType<typeof watchCommandLines>;
 
 const Result = z.object({
   changes: z.object({
@@ -43,11 +45,13 @@ beforeAll(async () => {
   const crds = (await readdir(engines.slinkyCrds)).map((name) => join(engines.slinkyCrds, name));
   api = await startKubernetesApi({ controllerManager: true, crds });
   stopKubelet = startFakeKubelet(api, (pod) => held(pod));
+  commandLines = watchCommandLines();
   target = join(folder, "kubernetes.ts");
   await writeFile(target, `export default ${JSON.stringify(targetFields())};\n`);
 }, 180_000);
 
 afterAll(async () => {
+  await commandLines?.stop();
   await stopKubelet?.();
   await api?.stop();
   await rm(folder, { recursive: true, force: true });
@@ -167,17 +171,19 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
   it("says what it waits for, and is finished by the next up when the first was killed half way", async () => {
     held = (pod) => pod.startsWith("postgres");
     const first = spawn("node", command(["up", github, "--yes", "--skip-preflight"]), {
-      ...{ cwd: PROJECT_DIR, env: { ...process.env, ...environment() }, stdio: ["ignore", "pipe", "ignore"] },
+      ...{ cwd: PROJECT_DIR, env: { ...process.env, ...environment() }, stdio: ["ignore", "pipe", "pipe"] },
     });
     let printed = "";
-    first.stdout.on("data", (text) => {
-      printed += text;
-    });
+    for (const stream of [first.stdout, first.stderr])
+      stream.on("data", (text) => {
+        printed += text;
+      });
     while (!/^ {2}still waiting: .*StatefulSet uplift\/postgres \(\d+ s\)/m.test(printed)) {
       if (first.exitCode !== null) throw new Error(`up exited ${first.exitCode} before it could be killed`);
       await sleep(200);
     }
     first.kill("SIGKILL");
+    said.push(printed);
     held = () => false;
     const { create, replace, delete: gone } = await up(github);
     expect(create).toBeGreaterThan(0);
@@ -265,21 +271,37 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
     expect(after[1]?.password).toBe(before[1]?.password);
   });
 
-  it("is gone with --delete-results, and leaves nothing of ours", async () => {
+  /** Where any of these values is: files of the home (plans, state, logs) and beside it, what commands said, command lines. */
+  const places = (values: readonly (string | Buffer)[]) =>
+    placesOf(values, { folders: [folder], texts: { output: said, "command line": commandLines.lines } });
+
+  it("has no secret anywhere but in the Secrets that carry it, and leaves nothing of ours with --delete-results", async () => {
+    const carried = await carriedSecrets(api);
+    expect(Object.fromEntries([...carried].map(([place, value]) => [place, value.toString()]))).toMatchObject({
+      "uplift/objects access-key-id": `${PLANTED}-id`,
+      "uplift/objects secret-access-key": `${PLANTED}-secret`,
+      "uplift-serving/objects secret-access-key": `${PLANTED}-secret`,
+      "slurm/job-secrets WANDB_API_KEY": `${PLANTED}-wandb`,
+    });
+    const generated = [
+      ...["slurm/accounting-database password", "slurm/slurm-auth-jwt jwt.key", "slurm/slurm-auth-slurm slurm.key"],
+      ...["uplift/database password", "uplift/web-token token"],
+    ];
+    for (const place of generated) expect(carried.get(place)?.length, place).toBeGreaterThanOrEqual(12);
+    const secrets = [PLANTED, ...carried.values()];
+    // What is no secret is found by the same search: an object's id in the live state, the target in output and command lines.
+    const { metadata } = (await read("/api/v1/namespaces/uplift/secrets/objects")) as unknown as {
+      metadata: { uid: string };
+    };
+    expect(await places([metadata.uid])).toContainEqual(expect.stringMatching(/\/home\/pulumi\/.*\/stacks\/.*\.json$/));
+    expect(await places([target])).toEqual(expect.arrayContaining(["command line", "output"]));
+    const control = join(folder, "control");
+    await writeFile(control, Buffer.from(`user:${PLANTED}-wandb`).toString("base64"));
+    expect(await places(secrets)).toEqual([control]);
+    await rm(control);
+
     await uplift("destroy", "--force", "--yes", "--delete-results");
     expect(await ours()).toEqual([]);
-  });
-
-  it("has no secret in plan, state, output or log", async () => {
-    const { stdout } = await execa(
-      "grep",
-      ["-rlE", `${PLANTED}|${Buffer.from(PLANTED).toString("base64").slice(0, 20)}`, folder],
-      {
-        reject: false,
-      },
-    );
-    expect(stdout).toBe("");
-    expect(said.join("\n")).not.toContain(PLANTED);
-    expect(await readFile(target, "utf8")).not.toContain(PLANTED);
+    expect(await places(secrets)).toEqual([]);
   });
 });

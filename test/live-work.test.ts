@@ -1,11 +1,16 @@
 /**
  * Asking a cluster for live work over the wire: squeue runs in slurmctld's pod by exec, as the API server's WebSocket speaks it.
  */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node";
-import { afterEach, describe, expect, it } from "vitest";
-import { liveWork } from "../modules/cluster/index.ts";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { golden, kubernetes } from "../modules/cli/cluster-fixture.ts";
+import { refuseShrinking, refuseWhileLive } from "../modules/cli/cluster-platform.ts";
+import { liveWork, poolsOf } from "../modules/cluster/index.ts";
 import { ServerSocket } from "../modules/environments/test-websocket.ts";
 
 const [STDOUT, STDERR, STATUS] = [1, 2, 3];
@@ -14,11 +19,21 @@ afterEach(() => {
   for (const end of ends.splice(0)) end();
 });
 
-/** A cluster with our Slurm, whose squeue writes this and ends so. */
-async function cluster(output: { out?: string; error?: string; status: object }) {
+/** A cluster with our Slurm, whose squeue writes this and ends so, and with Deployments of model servers: name → replicas. */
+async function cluster(output: {
+  out?: string;
+  error?: string;
+  status: object;
+  served?: Readonly<Record<string, number>>;
+}) {
   const asked: URL[] = [];
   const server = createServer((request, response) => {
-    const items = request.url?.includes("/controllers") ? [{}] : [];
+    const { pathname } = new URL(request.url ?? "", "http://api");
+    const items = pathname.endsWith("/namespaces/slurm/controllers")
+      ? [{}]
+      : pathname.endsWith("/namespaces/uplift-serving/deployments")
+        ? Object.entries(output.served ?? {}).map(([name, replicas]) => ({ metadata: { name }, spec: { replicas } }))
+        : [];
     response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ items }));
   });
   server.on("upgrade", (request, socket) => {
@@ -35,7 +50,10 @@ async function cluster(output: { out?: string; error?: string; status: object })
   ends.push(() => server.close());
   const config = new KubeConfig();
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  config.loadFromClusterAndUser({ name: "fake", server: url, skipTLSVerify: true }, { name: "user" });
+  config.loadFromOptions({
+    ...{ clusters: [{ name: "fake", server: url, skipTLSVerify: true }], users: [{ name: "user" }] },
+    ...{ contexts: [{ name: "played", cluster: "fake", user: "user" }], currentContext: "played" },
+  });
   return { config, asked };
 }
 
@@ -56,5 +74,74 @@ describe("squeue in slurmctld's pod", () => {
     expect((await liveWork(config)).unknown).toBe(
       "squeue in slurm-controller-0 failed: slurm_load_jobs error: Unable to contact slurm controller",
     );
+  });
+});
+
+describe("destroy and a smaller platform", () => {
+  const success = { status: { status: "Success" } };
+  const job = { ...success, out: "17|RUNNING|uplift-rl run-1\n18|PENDING|uplift-export run-1\n" };
+  const pools = poolsOf(kubernetes, [golden("github-sft-rl.kubernetes")]);
+  const sized = (nodes: number) => ({ ...pools, training: { ...pools.training, nodes } });
+  let folder: string;
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "uplift-live-"));
+  });
+  afterEach(async () => {
+    vi.unstubAllEnvs();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  /** What the commands have of such a cluster: its target, and the kubeconfig that KUBECONFIG names. */
+  async function engineOf(output: Parameters<typeof cluster>[0]) {
+    const { config, asked } = await cluster(output);
+    await writeFile(join(folder, "kubeconfig"), config.exportConfig());
+    vi.stubEnv("KUBECONFIG", join(folder, "kubeconfig"));
+    const target = { ...kubernetes, kubeContext: config.getCurrentContext() };
+    return { engine: { target, readOutputs: async () => null }, asked };
+  }
+  const refusal = (found: string, todo: string, asked = "the platform is to be destroyed") => ({
+    issues: [{ code: "work-under-way", path: kubernetes.name, asked, found, todo }],
+  });
+  const JOBS = "jobs that have not ended: uplift-rl run-1 (job 17, RUNNING), uplift-export run-1 (job 18, PENDING)";
+  const CANCEL = "let the jobs end or cancel them (scancel), or add --force";
+
+  it("are refused while jobs live, by their names", async () => {
+    const { engine } = await engineOf(job);
+    await expect(refuseWhileLive(engine, "the platform is to be destroyed")).rejects.toMatchObject(
+      refusal(JOBS, CANCEL),
+    );
+  });
+
+  it("are refused while endpoints serve, by their names, without those that are scaled to nothing", async () => {
+    const { engine } = await engineOf({ ...success, served: { "serving-1f2e3d4c5b6a": 1, "serving-aaaaaaaaaaaa": 0 } });
+    await expect(refuseWhileLive(engine, "the platform is to be destroyed")).rejects.toMatchObject(
+      refusal("endpoints that serve: serving-1f2e3d4c5b6a", "end endpoints (uplift endpoints rm NAME), or add --force"),
+    );
+  });
+
+  it("are let through where nothing lives, once squeue said so", async () => {
+    const { engine, asked } = await engineOf({ ...success, served: { "serving-aaaaaaaaaaaa": 0 } });
+    await refuseWhileLive(engine, "the platform is to be destroyed");
+    await refuseShrinking(engine, { pools: sized(2), before: sized(4), taken: ["NodeSet slurm/training"] });
+    expect(asked).toHaveLength(2);
+  });
+
+  it("refuses fewer nodes under a job, and what its nodes are made of to be replaced", async () => {
+    const { engine } = await engineOf(job);
+    await expect(refuseShrinking(engine, { pools: sized(2), before: sized(4), taken: [] })).rejects.toMatchObject(
+      refusal(JOBS, CANCEL, "an `up` with fewer nodes"),
+    );
+    const taken = ["ConfigMap uplift/controller", "NodeSet slurm/training"];
+    await expect(refuseShrinking(engine, { pools: sized(4), before: sized(4), taken })).rejects.toMatchObject(
+      refusal(JOBS, CANCEL, "an `up` with NodeSet slurm/training to be replaced or deleted"),
+    );
+  });
+
+  it("lets more nodes come under a job without a question, and a first `up`", async () => {
+    const { engine, asked } = await engineOf(job);
+    await refuseShrinking(engine, { pools: sized(8), before: sized(4), taken: ["ConfigMap uplift/controller"] });
+    await refuseShrinking(engine, { pools: sized(2), before: null, taken: ["NodeSet slurm/training"] });
+    expect(asked).toEqual([]);
   });
 });

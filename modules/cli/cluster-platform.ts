@@ -5,11 +5,12 @@
 import { resolve } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
 import { digestJson, shortDigest } from "../../schemas/digest.ts";
-import { UserError } from "../../schemas/error.ts";
-import { OURS } from "../../schemas/manifest.ts";
+import { type Issue, UserError } from "../../schemas/error.ts";
+import { NAMESPACES, OURS } from "../../schemas/manifest.ts";
 import type { Plan } from "../../schemas/plan.ts";
+import { secretSources } from "../../schemas/platform.ts";
 import type { Pools } from "../../schemas/pool.ts";
-import { type ClusterTarget, planned } from "../../schemas/target.ts";
+import { type ClusterTarget, type PlatformTarget, planned } from "../../schemas/target.ts";
 import type { ClusterEngine } from "../../stacks/cluster-engine.ts";
 import type { StackProgress } from "../../stacks/engine.ts";
 import { clusterHome } from "../../stacks/home.ts";
@@ -136,8 +137,11 @@ export async function reviewPlatform(
   return { text, pools, before };
 }
 
+/** What says of which cluster live work is asked. */
+type Asked = Pick<ClusterEngine, "target" | "readOutputs">;
+
 /** Throws `work-under-way` where jobs or endpoints live, or where that cannot be told. */
-export async function refuseWhileLive(engine: ClusterEngine, asked: string): Promise<void> {
+export async function refuseWhileLive(engine: Asked, asked: string): Promise<void> {
   const { target } = engine;
   const config = kubeConfigOf(target, await engine.readOutputs());
   if (config === null) return;
@@ -182,12 +186,52 @@ export async function refuseForeignNamespaces(engine: ClusterEngine): Promise<vo
   });
 }
 
+/**
+ * Throws `secret-missing` for a Secret of the cluster that lacks a key which the target names: Pulumi's program would learn it in the
+ * middle of its work, and wait for ever for what depends on it. A cluster that cannot be asked is Pulumi's to report.
+ */
+export async function requireSecretKeys(engine: ClusterEngine): Promise<void> {
+  const config = kubeConfigOf(engine.target, await engine.readOutputs());
+  if (config === null) return;
+  const core = config.makeApiClient(CoreV1Api);
+  const keysOf = async (name: string): Promise<readonly string[] | null> => {
+    try {
+      return Object.keys((await core.readNamespacedSecret({ name, namespace: NAMESPACES.platform })).data ?? {});
+    } catch {
+      return null;
+    }
+  };
+  const issues = await missingKeys(platformTarget(engine.target), keysOf);
+  if (issues.length > 0) throw new UserError(issues);
+}
+
+/** Keys that Secrets lack. `keysOf`: a Secret's keys; null where it is not there or cannot be read. */
+export async function missingKeys(
+  target: PlatformTarget,
+  keysOf: (secret: string) => Promise<readonly string[] | null>,
+): Promise<Issue[]> {
+  const issues: Issue[] = [];
+  for (const { field, source } of secretSources(target.platform)) {
+    if (source.kind !== "existing") continue;
+    const keys = await keysOf(source.name);
+    if (keys === null || keys.includes(source.key)) continue;
+    issues.push({
+      ...{ code: "secret-missing", path: `${target.name}: platform.${field}` },
+      asked: `the key "${source.key}" of the Secret ${NAMESPACES.platform}/${source.name}`,
+      found: keys.length === 0 ? "the Secret is empty" : `it has ${keys.join(", ")}`,
+      allowed: "a key that the Secret has",
+      todo: "correct the key in the target, or what keeps the Secret",
+    });
+  }
+  return issues;
+}
+
 /** What live work stands on: Slurm's workers and their nodes, and what a node is made from. */
-const UNDER_WORK = /^(NodeSet|NodeGroup|LaunchTemplate|Controller|Deployment serving-)/;
+const UNDER_WORK = /^(NodeSet|NodeGroup|LaunchTemplate|Controller) /;
 
 /** Throws where nodes, or what Slurm runs on, would be taken away or replaced under live work. */
 export async function refuseShrinking(
-  engine: ClusterEngine,
+  engine: Asked,
   { pools, before, taken }: { pools: Pools; before: Pools | null; taken: readonly string[] },
 ): Promise<void> {
   const replaced = taken.filter((name) => UNDER_WORK.test(name));

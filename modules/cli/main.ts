@@ -40,7 +40,8 @@ for (const { load } of asked ? [asked] : REGISTER) (await load())(program);
 try {
   await program.parseAsync();
 } catch (error) {
-  process.exitCode = error instanceof CommanderError ? error.exitCode : 1;
+  // 130 is set where somebody interrupted it.
+  process.exitCode = error instanceof CommanderError ? error.exitCode : (process.exitCode ?? 1);
   if (!(error instanceof CommanderError)) report(error);
   else if (json && error.exitCode !== 0) report(misused(error));
 }

@@ -74,6 +74,7 @@ export class FakeEndpoint {
   inFlight = 0;
   largestInFlight = 0;
   latencyMilliseconds = 0;
+  apiKey = "key";
   before: (count: number) => Reply | null = () => null;
   say: (messages: Message[], seed: number) => Say = () => ({ content: "Done." });
   /** Token ids of a conversation. */
@@ -86,7 +87,7 @@ export class FakeEndpoint {
 
   readonly handle: Handler = async (method, path, body, headers) => {
     if (`${method} ${path}` === "GET /health") return this.health();
-    if (headers.authorization !== "Bearer key")
+    if (headers.authorization !== `Bearer ${this.apiKey}`)
       return { status: 401, body: { error: { message: "wrong key", type: "AuthenticationError" } } };
     const asked = body as {
       model: string;

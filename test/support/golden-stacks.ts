@@ -47,9 +47,9 @@ async function resourcesOf(recipe: string, target: ClusterTarget): Promise<Recor
   );
 }
 
-/** Names of the recipes of the reference case: those that a cluster can plan. */
+/** Names of the recipes that a cluster can plan: the reference case's, and the acceptance run. */
 async function clusterRecipes(): Promise<string[]> {
-  return (await namesIn("recipes")).filter((name) => /^(github|unreal)/.test(name));
+  return (await namesIn("recipes")).filter((name) => /^(github|unreal|cluster)/.test(name));
 }
 
 async function namesIn(folder: string): Promise<string[]> {

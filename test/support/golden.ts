@@ -16,6 +16,7 @@ const GOLDEN: readonly (readonly [string, string])[] = [
     (recipe) => [recipe, "aws-p5en"] as const,
   ),
   ...["kubernetes", "aws-p5", "aws-p6-b200"].map((target) => ["github-sft-rl", target] as const),
+  ["cluster-smoke", "kubernetes"],
 ];
 
 /** Every recipe's plan as it is now. */

@@ -4,6 +4,7 @@
  * sandboxes, tokenizer, and each rollout of RL, which the played driver makes with NeMo Gym's requests. Whatever acts does what the
  * expert did: RL's rollouts and the trained model; the base model only says that it is done.
  */
+import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -121,6 +122,8 @@ export class PlayedHost {
   /** Names of those that were opened, in order. */
   readonly opened: string[] = [];
   readonly open = new Map<string, { purpose: string; server: Listening }>();
+  /** What each of them asks for. */
+  readonly apiKey = randomBytes(24).toString("hex");
   readonly #mount: string;
 
   constructor(mount: string) {
@@ -130,6 +133,7 @@ export class PlayedHost {
   readonly host: ClusterServices["host"] = {
     open: async ({ name, checkpoint, purpose }) => {
       const endpoint = new FakeEndpoint();
+      endpoint.apiKey = this.apiKey;
       const text = readFileSync(
         join(this.#mount, `checkpoints/${checkpoint.digest.slice(7, 19)}/rendering-probe.json`),
         "utf8",
@@ -140,7 +144,7 @@ export class PlayedHost {
       const server = this.open.get(name)?.server ?? (await listen(endpoint.handle));
       this.open.set(name, { purpose, server });
       this.opened.push(name);
-      return { name, url: `${server.url}/v1`, model: "tiny", apiKey: "key" };
+      return { name, url: `${server.url}/v1`, model: "tiny", apiKey: this.apiKey };
     },
     close: async (name) => {
       await this.open.get(name)?.server.close();

@@ -34,7 +34,7 @@ export interface Postgres {
 }
 
 /** Starts a server; throws what to install where there is none. */
-export async function startPostgres(): Promise<Postgres> {
+export async function startPostgres({ password: owners = PASSWORD } = {}): Promise<Postgres> {
   const bin = await findPrograms();
   const folder = await mkdtemp(join(tmpdir(), "uplift-postgres-"));
   const isRoot = process.getuid?.() === 0;
@@ -46,7 +46,7 @@ export async function startPostgres(): Promise<Postgres> {
   const port = await freePort();
   let server: ChildProcess | undefined;
 
-  const url = (database = "uplift", password = PASSWORD) =>
+  const url = (database = "uplift", password = owners) =>
     `postgresql://${USER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
   const program = (name: string) => join(bin, name);
   const sql = async (text: string, database = "postgres") => {
@@ -84,7 +84,7 @@ export async function startPostgres(): Promise<Postgres> {
   };
 
   try {
-    await writeFile(passwordFile, PASSWORD, { mode: 0o644 });
+    await writeFile(passwordFile, owners, { mode: 0o644 });
     const auth = ["--auth-host=scram-sha-256", "--auth-local=trust", `--pwfile=${passwordFile}`];
     const initdb = [program("initdb"), "-D", data, "-U", USER, ...auth, "--no-sync", "--encoding=UTF8", "--locale=C"];
     await execa("setpriv", [...asOwner, "--", ...initdb], owner);

@@ -14,6 +14,7 @@ import {
   refuseForeignNamespaces,
   refuseShrinking,
   refuseWhileLive,
+  requireSecretKeys,
   reviewPlatform,
 } from "../cluster-platform.ts";
 import { renderDestroy } from "../destroy-review.ts";
@@ -51,6 +52,7 @@ export async function upCluster(target: ClusterTarget, files: readonly string[],
   if (!json) print(`${text}\n`);
   if (!skipPreflight) await requirePreflight(target, plans, { json, kept: await keptVariables(engine) });
   await engine.requireSecrets();
+  await requireSecretKeys(engine);
   await refuseForeignNamespaces(engine);
   const interrupted = tellInterrupted(json);
   await tellKeptSecrets(engine, json);
@@ -128,6 +130,7 @@ export async function previewCluster(
   const plans = await plansFor(engine, files);
   const { text, pools } = await reviewPlatform(engine, plans);
   if (!json) print(`${text}\n`);
+  await requireSecretKeys(engine);
   await tellKeptSecrets(engine, json);
   const result = await teller.preview(() => engine.platformPreview(plans), options);
   if (json) printJson({ ...result, pools });
