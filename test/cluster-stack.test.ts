@@ -4,7 +4,7 @@
  * by support/fake-kubelet.ts, and the operators are not installed (their charts cannot be fetched here), only Slinky's kinds.
  */
 import { spawn } from "node:child_process";
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -37,6 +37,9 @@ const Result = z.object({
     same: z.number(),
   }),
 });
+
+/** What a preview prints besides: every step. */
+const Edit = Result.extend({ steps: z.array(z.unknown()) });
 
 beforeAll(async () => {
   const engines = await findKubernetesEngines();
@@ -217,6 +220,20 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
     const replaced = steps.map(({ operation, name }: { operation: string; name: string }) => `${operation} ${name}`);
     // The provider replaces a Secret whose values change; what fetches weights has the same one.
     expect(replaced.sort()).toEqual(["replace secret uplift-serving/objects", "replace secret uplift/objects"]);
+  });
+
+  it("changes only the workers when its recipe is edited", async () => {
+    const original = join(PROJECT_DIR, "recipes/github-sft-rl.ts");
+    await symlink(join(PROJECT_DIR, "recipes/task-sets"), join(folder, "task-sets"));
+    const edited = join(folder, "github-sft-rl.ts");
+    await writeFile(
+      edited,
+      `import recipe from ${JSON.stringify(original)};
+      export default { ...recipe, rl: { ...recipe.rl, parallelism: { nodes: 8 } } };`,
+    );
+    const { changes: counted, steps } = Edit.parse(JSON.parse(await uplift("preview", edited, "--json")));
+    expect(counted).toMatchObject({ create: 0, update: 1, delete: 0, replace: 0 });
+    expect(JSON.stringify(steps)).toContain("NodeSet slurm/training");
   });
 
   it("changes only the workers when another recipe wants nodes too", async () => {

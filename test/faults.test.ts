@@ -21,12 +21,21 @@ async function submit(...options: string[]): Promise<string> {
 const look = async (id: string) => Run.parse(JSON.parse(await platform.uplift("runs", id, "--json")));
 const stepOf = (run: Run, id: string) => run.steps.find((step) => step.id === id);
 
+/** Kills what is like that; one that ends by itself between the look and the kill is looked for again. */
 async function kill(pattern: RegExp): Promise<void> {
-  const found = await until(`a process like ${pattern}`, 120, async () => {
-    const processes = await platform.processes(pattern);
-    return processes.length > 0 ? processes : null;
+  await until(`a process like ${pattern}`, 120, async () => {
+    const found = await platform.processes(pattern);
+    return found.filter(({ pid }) => killed(pid)).length > 0 ? true : null;
   });
-  for (const { pid } of found) process.kill(pid, "SIGKILL");
+}
+
+function killed(pid: number): boolean {
+  try {
+    return process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ESRCH") return false;
+    throw error;
+  }
 }
 
 /** Asks the controller without the command line, which waits for one that is down. */
