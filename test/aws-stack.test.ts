@@ -4,13 +4,12 @@
  * Kubernetes provider applies the rest. Pods are played too, and the four charts are folders with the operators' kinds and no operator.
  * What real AWS would say beyond these rules is not tested here.
  */
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { z } from "zod";
@@ -21,8 +20,11 @@ import type { Fault, Thing } from "./support/aws-provider/cloud.ts";
 import { type Aws, startAws } from "./support/aws-provider/index.ts";
 import { startFakeKubelet } from "./support/fake-kubelet.ts";
 import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from "./support/kubernetes-api.ts";
+import { PlatformCommands } from "./support/platform-commands.ts";
+import { carriedSecrets, placesOf, watchCommandLines } from "./support/secret-search.ts";
+import { certManagerKinds } from "./support/slinky-charts.ts";
 
-const PROJECT_DIR = join(import.meta.dirname, "..");
+const _PROJECT_DIR = join(import.meta.dirname, "..");
 /** In no plan, state, log, output, command line or request to AWS; only in the Secrets that carry it. */
 const PLANTED = "planted-8c21e07ab3";
 const ACCOUNT = "111122223333";
@@ -37,12 +39,10 @@ let folder: string;
 let api: KubernetesApi;
 let played: Aws;
 let stopKubelet: () => Promise<void>;
-let stopWatching: () => Promise<void>;
 let stopBalancing: () => Promise<void>;
 let target: string;
-const said: string[] = [];
-/** Every command line that any process of this machine had. */
-const commandLines = new Set<string>();
+let commands: PlatformCommands;
+let commandLines: ReturnType<typeof watchCommandLines>;
 
 beforeAll(async () => {
   const engines = await findKubernetesEngines();
@@ -51,15 +51,20 @@ beforeAll(async () => {
   api = await startKubernetesApi({ controllerManager: true });
   played = await startAws(api, { account: ACCOUNT, region: "us-east-1" });
   stopKubelet = startFakeKubelet(api);
-  stopWatching = again(300, noteCommandLines);
+  commandLines = watchCommandLines();
   stopBalancing = again(500, balance);
   await writeCharts(join(folder, "charts"), engines.slinkyCrds);
   target = join(folder, "aws-test.ts");
   await writeFile(target, `export default ${JSON.stringify(targetFields())};\n`);
+  commands = new PlatformCommands(target, {
+    PATH: `${played.bin}:${process.env.PATH}`,
+    UPLIFT_WANDB_API_KEY: `${PLANTED}-wandb`,
+    UPLIFT_OIDC_SECRET: `${PLANTED}-oidc`,
+  });
 }, 180_000);
 
 afterAll(async () => {
-  await stopWatching?.();
+  await commandLines?.stop();
   await stopBalancing?.();
   await stopKubelet?.();
   await played?.stop();
@@ -98,17 +103,7 @@ async function writeCharts(to: string, slinkyCrds: string): Promise<void> {
     await writeFile(join(to, name, "Chart.yaml"), stringify({ apiVersion: "v2", name, version }));
     await writeFile(join(to, name, "templates", "all.yaml"), manifests.map((one) => stringify(one)).join("---\n"));
   };
-  const openAPIV3Schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
-  const kind = (name: string) => ({
-    ...{ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" },
-    metadata: { name: `${name.toLowerCase()}s.cert-manager.io` },
-    spec: {
-      ...{ group: "cert-manager.io", scope: "Namespaced" },
-      names: { kind: name, plural: `${name.toLowerCase()}s`, singular: name.toLowerCase() },
-      versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema } }],
-    },
-  });
-  await chart("cert-manager", CHARTS.certManager.version, [kind("Certificate"), kind("Issuer")]);
+  await chart("cert-manager", CHARTS.certManager.version, certManagerKinds());
   await chart("slurm-operator-crds", CHARTS.slurmOperatorCrds.version, []);
   await cp(slinkyCrds, join(to, "slurm-operator-crds", "templates"), { recursive: true });
   await chart("slurm-operator", CHARTS.slurmOperator.version, [
@@ -122,44 +117,10 @@ async function writeCharts(to: string, slinkyCrds: string): Promise<void> {
   ]);
 }
 
-const environment = () => ({
-  PATH: `${played.bin}:${process.env.PATH}`,
-  UPLIFT_WANDB_API_KEY: `${PLANTED}-wandb`,
-  UPLIFT_OIDC_SECRET: `${PLANTED}-oidc`,
-});
-const command = (args: readonly string[]) => [
-  join(PROJECT_DIR, "modules/cli/uplift.js"),
-  ...args,
-  ...["--target", target],
-];
-
-async function upliftMayFail(...args: string[]) {
-  const result = await execa("node", command(args), {
-    ...{ cwd: PROJECT_DIR, env: environment(), reject: false, stdin: "ignore" },
-  });
-  said.push(result.stdout, result.stderr);
-  return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
-}
-
-async function uplift(...args: string[]): Promise<string> {
-  const { exitCode, stdout, stderr } = await upliftMayFail(...args);
-  if (exitCode !== 0) throw new Error(`uplift ${args.join(" ")} exited ${exitCode}\n${stdout}\n${stderr}`);
-  return stdout;
-}
-
-const Result = z.object({
-  changes: z.object({
-    create: z.number(),
-    update: z.number(),
-    delete: z.number(),
-    replace: z.number(),
-    same: z.number(),
-  }),
-});
-async function changes(...args: string[]) {
-  return Result.parse(JSON.parse(await uplift(...args, "--json"))).changes;
-}
-const up = (...plans: string[]) => changes("up", ...plans, "--yes", "--skip-preflight");
+const uplift = (...args: string[]) => commands.run(...args);
+const upliftMayFail = (...args: string[]) => commands.mayFail(args);
+const changes = (...args: string[]) => commands.changes(...args);
+const up = (...plans: string[]) => commands.up(...plans);
 const upMayFail = (...plans: string[]) => upliftMayFail("up", ...plans, "--yes", "--skip-preflight");
 const github = "recipes/github-sft-rl.ts";
 const unreal = "recipes/unreal-rl.ts";
@@ -212,9 +173,7 @@ async function underWay(): Promise<string> {
 
 /** Starts an `up`, in a process group of its own, and returns once it is at these alone. */
 async function upUntil(names: string): Promise<ChildProcess> {
-  const started = spawn("node", command(["up", github, "--yes", "--skip-preflight"]), {
-    ...{ cwd: PROJECT_DIR, env: { ...process.env, ...environment() }, stdio: "ignore", detached: true },
-  });
+  const started = commands.startUp(github, { stdio: "ignore", detached: true });
   // What takes a second and has no name is not found again: twice in a row nothing else is under way.
   for (let seen = 0; seen < 2; await sleep(1000)) {
     if (started.exitCode !== null) throw new Error(`up exited ${started.exitCode} before it was at ${names}`);
@@ -223,47 +182,15 @@ async function upUntil(names: string): Promise<ChildProcess> {
   return started;
 }
 
-/** Values of our Secrets: "namespace/name key" → text. */
-async function carriedSecrets(): Promise<Map<string, string>> {
-  const Items = z.object({
-    items: z.array(
-      z.object({
-        metadata: z.object({ name: z.string(), namespace: z.string() }),
-        data: z.record(z.string(), z.string()).default({}),
-      }),
-    ),
+/** Where any of these values is: below the folder, in what commands said, command lines, and requests to AWS but for databases' passwords. */
+function places(values: readonly (string | Buffer)[]): Promise<string[]> {
+  const requests = played.cloud.requests().map(({ type, values: { password, ...rest } }) => {
+    return JSON.stringify(type === DATABASE ? rest : { password, ...rest });
   });
-  const { items } = Items.parse(await read("/api/v1/secrets?labelSelector=app.kubernetes.io/part-of=uplift"));
-  return new Map(
-    items.flatMap(({ metadata: { name, namespace }, data }) =>
-      Object.entries(data).map(([key, value]) => [
-        `${namespace}/${name} ${key}`,
-        Buffer.from(value, "base64").toString(),
-      ]),
-    ),
-  );
-}
-
-/** Where any of these values is, as it is or in base64: files of the home, what commands said, command lines, requests to AWS. */
-async function placesOf(values: readonly string[]): Promise<string[]> {
-  const written = [PLANTED, ...values.filter((value) => /^[\x21-\x7e]{12,}$/.test(value))].flatMap((value) => [
-    ...[value, Buffer.from(value).toString("base64").slice(0, -4)],
-  ]);
-  const patterns = join(folder, "patterns");
-  await writeFile(patterns, written.join("\n"));
-  const files = await execa("grep", ["-rlFf", patterns, join(folder, "home")], { reject: false });
-  await rm(patterns);
-  const has = (text: string) => written.some((value) => text.includes(value));
-  const sent = played.cloud.requests().filter(({ type, values }) => {
-    const { password: _, ...rest } = values;
-    return has(JSON.stringify(type === DATABASE ? rest : values));
+  return placesOf(values, {
+    ...{ folders: [join(folder, "home")] },
+    texts: { output: commands.said, "command line": commandLines.lines, request: requests },
   });
-  return [
-    ...files.stdout.split("\n").filter((line) => line !== ""),
-    ...said.filter(has),
-    ...[...commandLines].filter(has),
-    ...sent.map(({ method, type, name }) => `${method} ${type} ${name}`),
-  ];
 }
 
 /** Does something again and again; the returned function ends it. */
@@ -279,11 +206,6 @@ function again(milliseconds: number, act: () => Promise<void>): () => Promise<vo
     stopped = true;
     await acting;
   };
-}
-
-async function noteCommandLines(): Promise<void> {
-  for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name)))
-    commandLines.add(await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""));
 }
 
 /** What the AWS load balancer controller does last for the dashboard's Ingress, for which `up` waits: its address. */
@@ -410,14 +332,14 @@ describe("a platform on AWS", { timeout: 600_000 }, () => {
   });
 
   it("has no secret anywhere but in the Secrets that carry it, and in AWS the databases' passwords", async () => {
-    const carried = await carriedSecrets();
+    const carried = await carriedSecrets(api);
     for (const [place, value] of Object.entries({
       "slurm/job-secrets WANDB_API_KEY": `${PLANTED}-wandb`,
       "uplift/oauth client-secret": `${PLANTED}-oidc`,
       "uplift/database password": thing(DATABASE, "leaderboard").inputs.password,
       "slurm/accounting-database password": thing(DATABASE, "accounting").inputs.password,
     }))
-      expect([place, carried.get(place)]).toEqual([place, value]);
+      expect([place, carried.get(place)?.toString()]).toEqual([place, value]);
     expect([...carried.keys()]).toEqual(
       expect.arrayContaining([
         "slurm/slurm-auth-slurm slurm.key",
@@ -426,8 +348,8 @@ describe("a platform on AWS", { timeout: 600_000 }, () => {
       ]),
     );
     // What is no secret is found so.
-    expect(await placesOf([thing(CLUSTER, "cluster").id])).not.toEqual([]);
-    expect(await placesOf([...carried.values()])).toEqual([]);
+    expect(await places([thing(CLUSTER, "cluster").id])).not.toEqual([]);
+    expect(await places([PLANTED, ...carried.values()])).toEqual([]);
   });
 
   it("is gone with --delete-results, of which AWS lets only databases and buckets go by a change before", async () => {

@@ -1,19 +1,13 @@
-/**
- * The `kubernetes` target on a real Kubernetes API, with the real Pulumi engine and its Kubernetes provider, by the commands a
- * platform team runs: up, preview, a changed recipe, an interrupted up, an endpoint, destroy. No kubelet runs: pods are played
- * by support/fake-kubelet.ts, and the operators are not installed (their charts cannot be fetched here), only Slinky's kinds.
- */
-import { spawn } from "node:child_process";
 import { mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import kubernetes from "../stacks/targets/kubernetes.ts";
 import { startFakeKubelet } from "./support/fake-kubelet.ts";
 import { findKubernetesEngines, type KubernetesApi, startKubernetesApi } from "./support/kubernetes-api.ts";
+import { PlatformCommands, Result } from "./support/platform-commands.ts";
 import { carriedSecrets, placesOf, watchCommandLines } from "./support/secret-search.ts";
 
 const PROJECT_DIR = join(import.meta.dirname, "..");
@@ -25,18 +19,8 @@ let api: KubernetesApi;
 let stopKubelet: () => Promise<void>;
 let held = (_pod: string) => false;
 let target: string;
-const said: string[] = [];
+let commands: PlatformCommands;
 let commandLines: ReturnType<typeof watchCommandLines>;
-
-const Result = z.object({
-  changes: z.object({
-    create: z.number(),
-    update: z.number(),
-    delete: z.number(),
-    replace: z.number(),
-    same: z.number(),
-  }),
-});
 
 /** What a preview prints besides: every step. */
 const Edit = Result.extend({ steps: z.array(z.unknown()) });
@@ -51,6 +35,7 @@ beforeAll(async () => {
   commandLines = watchCommandLines();
   target = join(folder, "kubernetes.ts");
   await writeFile(target, `export default ${JSON.stringify(targetFields())};\n`);
+  commands = new PlatformCommands(target, environment());
 }, 180_000);
 
 afterAll(async () => {
@@ -67,6 +52,7 @@ function targetFields() {
   return {
     ...kubernetes,
     ...{ name: "kubernetes", kubeContext: api.context },
+    images: { ...kubernetes.images, vllm: image("vllm") },
     platform: {
       ...kubernetes.platform,
       home: join(folder, "home"),
@@ -83,33 +69,12 @@ const environment = () => ({
   UPLIFT_S3_SECRET_ACCESS_KEY: `${PLANTED}-secret`,
   UPLIFT_WANDB_API_KEY: `${PLANTED}-wandb`,
 });
-const command = (args: readonly string[]) => [
-  join(PROJECT_DIR, "modules/cli/uplift.js"),
-  ...args,
-  ...["--target", target],
-];
-
-const upliftMayFail = (...args: string[]) => upliftWith(environment(), args);
+const uplift = (...args: string[]) => commands.run(...args);
+const upliftMayFail = (...args: string[]) => commands.mayFail(args);
 /** Of a shell in which no secret was exported. */
-const withoutSecrets = (...args: string[]) => upliftWith({ KUBECONFIG: api.kubeconfig }, args);
-
-async function upliftWith(env: Record<string, string>, args: string[]) {
-  const result = await execa("node", command(args), { cwd: PROJECT_DIR, env, reject: false, stdin: "ignore" });
-  said.push(result.stdout, result.stderr);
-  return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
-}
-
-async function uplift(...args: string[]): Promise<string> {
-  const { exitCode, stdout, stderr } = await upliftMayFail(...args);
-  if (exitCode !== 0) throw new Error(`uplift ${args.join(" ")} exited ${exitCode}\n${stdout}\n${stderr}`);
-  return stdout;
-}
-
-async function changes(...args: string[]) {
-  return Result.parse(JSON.parse(await uplift(...args, "--json"))).changes;
-}
-
-const up = (...plans: string[]) => changes("up", ...plans, "--yes", "--skip-preflight");
+const withoutSecrets = (...args: string[]) => commands.mayFail(args, { KUBECONFIG: api.kubeconfig });
+const changes = (...args: string[]) => commands.changes(...args);
+const up = (...plans: string[]) => commands.up(...plans);
 const github = "recipes/github-sft-rl.ts";
 const unreal = "recipes/unreal-rl.ts";
 
@@ -171,14 +136,18 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
     expect(await ours()).toEqual([]);
   });
 
+  it("is not made where preflight finds what would fail", async () => {
+    const { exitCode, stderr } = await upliftMayFail("up", github, "--yes");
+    expect([exitCode, await ours()]).toEqual([1, []]);
+    expect(stderr).toContain("[preflight-failed]");
+  });
+
   it("says what it waits for, and is finished by the next up when the first was killed half way", async () => {
     held = (pod) => pod.startsWith("postgres");
-    const first = spawn("node", command(["up", github, "--yes", "--skip-preflight"]), {
-      ...{ cwd: PROJECT_DIR, env: { ...process.env, ...environment() }, stdio: ["ignore", "pipe", "pipe"] },
-    });
+    const first = commands.startUp(github, { stdio: ["ignore", "pipe", "pipe"] });
     let printed = "";
     for (const stream of [first.stdout, first.stderr])
-      stream.on("data", (text) => {
+      stream?.on("data", (text) => {
         printed += text;
       });
     while (!/^ {2}still waiting: .*StatefulSet uplift\/postgres \(\d+ s\)/m.test(printed)) {
@@ -186,7 +155,7 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
       await sleep(200);
     }
     first.kill("SIGKILL");
-    said.push(printed);
+    commands.said.push(printed);
     held = () => false;
     const { create, replace, delete: gone } = await up(github);
     expect(create).toBeGreaterThan(0);
@@ -213,9 +182,10 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
     expect(stdout).toContain("0 of 4 workers (kubectl");
     expect(stdout).toContain(`uplift train recipes/cluster-smoke.ts --target ${target}`);
     expect((await read(secret)).data).toEqual(before.data);
-    const changed = await upliftWith({ ...environment(), UPLIFT_S3_ACCESS_KEY_ID: `${PLANTED}-new` }, [
-      ...["preview", "--json"],
-    ]);
+    const changed = await commands.mayFail(["preview", "--json"], {
+      ...environment(),
+      UPLIFT_S3_ACCESS_KEY_ID: `${PLANTED}-new`,
+    });
     const { steps } = JSON.parse(changed.stdout);
     const replaced = steps.map(({ operation, name }: { operation: string; name: string }) => `${operation} ${name}`);
     // The provider replaces a Secret whose values change; what fetches weights has the same one.
@@ -290,9 +260,14 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
 
   /** Where any of these values is: files of the home (plans, state, logs) and beside it, what commands said, command lines. */
   const places = (values: readonly (string | Buffer)[]) =>
-    placesOf(values, { folders: [folder], texts: { output: said, "command line": commandLines.lines } });
+    placesOf(values, { folders: [folder], texts: { output: commands.said, "command line": commandLines.lines } });
 
-  it("has no secret anywhere but in the Secrets that carry it, and leaves nothing of ours with --delete-results", async () => {
+  it("has no secret anywhere but in the Secrets that carry it, and leaves nothing of ours with --delete-results, be there an endpoint", async () => {
+    await uplift("plan", github, "--out", join(folder, "plan"));
+    const { name } = JSON.parse(
+      await uplift("serve", "base", "--plan", join(folder, "plan/plan.json"), "--no-wait", "--json"),
+    );
+    expect(await ours()).toContain(`Deployment uplift-serving/${name}`);
     const carried = await carriedSecrets(api);
     expect(Object.fromEntries([...carried].map(([place, value]) => [place, value.toString()]))).toMatchObject({
       "uplift/objects access-key-id": `${PLANTED}-id`,
@@ -317,7 +292,8 @@ describe("a platform on a Kubernetes cluster of one's own", { timeout: 600_000 }
     expect(await places(secrets)).toEqual([control]);
     await rm(control);
 
-    await uplift("destroy", "--force", "--yes", "--delete-results");
+    expect(carried.get(`uplift-serving/${name} api-key`)?.length).toBeGreaterThanOrEqual(12);
+    expect(await uplift("destroy", "--force", "--yes", "--delete-results")).toContain(name);
     expect(await ours()).toEqual([]);
     expect(await places(secrets)).toEqual([]);
   });

@@ -19,16 +19,10 @@ import { RESULTS } from "../stacks/home.ts";
 import { findPulumi } from "../stacks/pulumi-cli.ts";
 import { isLocked, withLock } from "../stacks/stack-lock.ts";
 import { STACK_MARKER } from "../stacks/stack-repair.ts";
+import { Result as Counts } from "./support/platform-commands.ts";
 
 const root = resolve(import.meta.dirname, "..");
-const Result = z.object({
-  changes: z.object({
-    create: z.number(),
-    update: z.number(),
-    delete: z.number(),
-    replace: z.number(),
-    same: z.number(),
-  }),
+const Result = Counts.extend({
   outputs: z.unknown(),
   durationSeconds: z.number(),
   kept: z.array(z.string()).optional(),

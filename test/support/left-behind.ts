@@ -5,6 +5,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { gunzipSync, inflateSync } from "node:zlib";
 import { GetObjectCommand, paginateListObjectsV2, type S3Client } from "@aws-sdk/client-s3";
+import { writtenAs } from "./secret-search.ts";
 
 /** One file, object or dump; `name` is searched too. */
 export interface Left {
@@ -40,20 +41,10 @@ export async function objectsIn(client: S3Client, bucket: string): Promise<Left[
 
 /** Names of those that hold it. */
 export function holdersOf(text: string, left: readonly Left[]): string[] {
-  const forms = [text, ...inBase64(text)];
+  const forms = writtenAs(Buffer.from(text));
   return left
     .filter(({ name, bytes }) => forms.some((form) => name.includes(form) || bytes.includes(form)))
     .map(({ name }) => name);
-}
-
-/** A text inside of another one that is in base64: three forms, by where it begins, each in both alphabets. */
-function inBase64(text: string): string[] {
-  return [0, 1, 2].flatMap((before) => {
-    const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(text)]);
-    // Characters at the ends that also depend on what stands beside it are left out.
-    const form = bytes.toString("base64").slice(Math.ceil((before * 8) / 6), Math.floor((bytes.length * 8) / 6));
-    return [form, form.replaceAll("+", "-").replaceAll("/", "_")];
-  });
 }
 
 function unpacked(bytes: Buffer): Buffer {

@@ -49,15 +49,16 @@ export async function placesOf(
   return [...stdout.split("\n").filter((line) => line !== ""), ...found].sort();
 }
 
-function writtenAs(value: Buffer): string[] {
-  // In base64 it depends on how many bytes come before it, and its ends on what is beside it.
-  const base64 = [0, 1, 2].map((before) =>
-    Buffer.concat([Buffer.alloc(before), value])
-      .toString("base64")
-      .slice(before === 0 ? 0 : 4, -4),
-  );
+/** How a value may stand in a text: as it is, in hex, in base64 inside of anything, each of three forms in both alphabets. */
+export function writtenAs(value: Buffer): string[] {
+  const base64 = [0, 1, 2].flatMap((before) => {
+    const bytes = Buffer.concat([Buffer.alloc(before), value]);
+    // Characters at the ends that also depend on what stands beside it are left out.
+    const form = bytes.toString("base64").slice(Math.ceil((before * 8) / 6), Math.floor((bytes.length * 8) / 6));
+    return [form, form.replaceAll("+", "-").replaceAll("/", "_")];
+  });
   const text = value.toString();
-  return [...base64, value.toString("hex"), ...(/^[\x20-\x7e]+$/.test(text) ? [text] : [])];
+  return [...new Set(base64), value.toString("hex"), ...(/^[\x20-\x7e]+$/.test(text) ? [text] : [])];
 }
 
 /** Collects every command line that any process of this machine has, until `stop` is called. */

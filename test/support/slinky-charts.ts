@@ -31,18 +31,28 @@ export async function copySlinkyCharts(to: string): Promise<void> {
 
 /** Writes the kinds' CRDs into a file. */
 export async function writeCertManagerKinds(path: string): Promise<void> {
-  await writeFile(path, ["Certificate", "Issuer"].map(keepsAnything).join("---\n"));
+  await writeFile(
+    path,
+    certManagerKinds()
+      .map((kind) => stringify(kind))
+      .join("---\n"),
+  );
 }
 
-function keepsAnything(kind: string): string {
+/** CRDs of the kinds that play cert-manager's. */
+export function certManagerKinds(): object[] {
+  return ["Certificate", "Issuer"].map(keepsAnything);
+}
+
+function keepsAnything(kind: string): object {
   const plural = `${kind.toLowerCase()}s`;
   const openAPIV3Schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
-  return stringify({
+  return {
     ...{ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" },
     metadata: { name: `${plural}.cert-manager.io` },
     spec: {
       ...{ group: "cert-manager.io", scope: "Namespaced", names: { kind, plural, singular: kind.toLowerCase() } },
       versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema } }],
     },
-  });
+  };
 }
