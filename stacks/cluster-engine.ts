@@ -21,7 +21,6 @@ import { keptData, releaseData, urnsOf } from "./kept-data.ts";
 import { keepPlans, keptPlans } from "./kept-plans.ts";
 import { despiteLateWebhooks } from "./late-webhooks.ts";
 import { contentsOf, type SecretValues, type StackContents, secretValuesOf } from "./stack-contents.ts";
-import { resourcesOf, type StateResource } from "./stack-repair.ts";
 import {
   type EngineContext,
   type Preview,
@@ -31,6 +30,7 @@ import {
   selectStack,
   writeWhole,
 } from "./stack-runner.ts";
+import { resourcesOf, type StackState, type StateResource, stateOf } from "./stack-state.ts";
 
 /** What `destroy` left on purpose: data stores and what they lie in. */
 export interface Destroyed extends StackResult<null> {
@@ -47,9 +47,8 @@ export type ClusterContext = EngineContext & { environment: Readonly<Record<stri
 export class ClusterEngine extends StackRunner {
   readonly target: ClusterTarget;
   private readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Read once a command: each reading starts Pulumi several times. */
-  private outputs: Promise<ClusterStackOutputs | null> | undefined;
-  private secrets: Promise<SecretValues> | undefined;
+  /** Read once, until it is changed here: each reading starts Pulumi twice. */
+  private lastState: Promise<StackState | null> | undefined;
 
   private constructor(target: ClusterTarget, { environment, ...context }: ClusterContext) {
     super(context);
@@ -72,9 +71,9 @@ export class ClusterEngine extends StackRunner {
 
   /** Makes or repairs the platform for these plans, which take the place of those before. */
   async platformUp(plans: readonly Plan[]): Promise<StackResult<ClusterStackOutputs>> {
-    this.outputs = undefined;
     const program = await this.program(plans);
     await keepPlans(this.context.home, plans);
+    this.lastState = undefined;
     const { progress, signal } = this.context;
     const result = await despiteLateWebhooks(
       () => this.change(this.target.name, { program }, (stack, collector) => this.upWith(stack, collector)),
@@ -90,12 +89,11 @@ export class ClusterEngine extends StackRunner {
 
   /** What the platform is of, and what of it `destroy` leaves; throws `platform-unknown` where it has nothing. */
   async contents(): Promise<StackContents> {
-    const stack = await selectStack(this.target.name, await this.workspace());
-    if (stack === null) throw this.unknown();
-    const exported = await stack.exportStack();
-    const contents = contentsOf(exported);
+    const state = await this.state();
+    if (state === null) throw this.unknown();
+    const contents = contentsOf(resourcesOf(state));
     // A killed preview leaves a stack of nothing. What an operation was making when it was killed may be there.
-    const pending: unknown[] = exported.deployment?.pending_operations ?? [];
+    const pending = state.deployment?.pending_operations ?? [];
     if (contents.deleted.length + contents.kept.length + pending.length === 0) throw this.unknown();
     return contents;
   }
@@ -112,8 +110,10 @@ export class ClusterEngine extends StackRunner {
 
   /** Ends endpoints, then the platform. Data stores stay, with what they lie in, unless they are to be deleted. */
   async platformDestroy({ deleteResults = false } = {}): Promise<Destroyed> {
+    // Read anew: since the last reading a person was asked, and somebody else may have changed it.
+    this.lastState = undefined;
     await this.contents();
-    this.outputs = undefined;
+    this.lastState = undefined;
     for (const { name } of await this.endpointSpecs()) await this.endpointDestroy(name);
     let kept: Destroyed["kept"] = [];
     if (deleteResults && this.target.kind === "aws") await this.liftAwsProtection();
@@ -143,7 +143,7 @@ export class ClusterEngine extends StackRunner {
   /** AWS itself refuses to delete a protected database and a bucket with objects: those alone are changed first. */
   private async liftAwsProtection(): Promise<void> {
     const known = await selectStack(this.target.name, await this.workspace());
-    const resources = known === null ? [] : await resourcesOf(known);
+    const resources = known === null ? [] : resourcesOf(await stateOf(known));
     // An operation on some resources wants every other one of the stack in the program, and none whose needs are not in the stack:
     // of one that was never whole, or that only its data is left of, not the cluster's.
     const foundation = !resources.some(({ type }) => type === "pulumi:providers:kubernetes");
@@ -161,16 +161,12 @@ export class ClusterEngine extends StackRunner {
   }
 
   /** Outputs of the platform; null when it was never up, is half made, or its cluster is gone. */
-  readOutputs(): Promise<ClusterStackOutputs | null> {
-    this.outputs ??= (async () => {
-      const stack = await selectStack(this.target.name, await this.workspace());
-      const resources = stack === null ? [] : await resourcesOf(stack);
-      const outputs = resources.find(({ type }) => type === "pulumi:pulumi:Stack")?.outputs;
-      // Destroyed but for its data, a stack says what it said before. On AWS there is no cluster then that could be asked.
-      const gone = this.target.kind === "aws" && !resources.some(({ type }) => type === "aws:eks/cluster:Cluster");
-      return outputs?.kind === undefined || gone ? null : ClusterStackOutputs.parse(outputs);
-    })();
-    return this.outputs;
+  async readOutputs(): Promise<ClusterStackOutputs | null> {
+    const resources = await this.resources();
+    const outputs = resources.find(({ type }) => type === "pulumi:pulumi:Stack")?.outputs;
+    // Destroyed but for its data, a stack says what it said before. On AWS there is no cluster then that could be asked.
+    const gone = this.target.kind === "aws" && !resources.some(({ type }) => type === "aws:eks/cluster:Cluster");
+    return outputs?.kind === undefined || gone ? null : ClusterStackOutputs.parse(outputs);
   }
 
   /** Makes or repairs an endpoint; `wait`: until it is ready to answer. */
@@ -214,13 +210,23 @@ export class ClusterEngine extends StackRunner {
   }
 
   /** Of the Secrets that are there; the state is read, which takes seconds, only where a variable is not set. */
-  private secretValues(): Promise<SecretValues> {
-    this.secrets ??= (async () => {
-      if (unsetSecrets(platformTarget(this.target), this.environment, new Map()).length === 0) return new Map();
+  private async secretValues(): Promise<SecretValues> {
+    const unset = unsetSecrets(platformTarget(this.target), this.environment, new Map());
+    return unset.length === 0 ? new Map() : secretValuesOf(await this.resources());
+  }
+
+  /** The platform's state; null where it has none. */
+  private state(): Promise<StackState | null> {
+    this.lastState ??= (async () => {
       const stack = await selectStack(this.target.name, await this.workspace());
-      return stack === null ? new Map() : secretValuesOf(await stack.exportStack());
+      return stack === null ? null : stateOf(stack);
     })();
-    return this.secrets;
+    return this.lastState;
+  }
+
+  private async resources(): Promise<readonly StateResource[]> {
+    const state = await this.state();
+    return state === null ? [] : resourcesOf(state);
   }
 
   protected override knownId(type: string, inputs: Readonly<Record<string, unknown>>): string | null {

@@ -68,7 +68,13 @@ export class ClusterSecrets extends pulumi.ComponentResource {
         { namespace, secretName, provider, ...values },
         { parent: this, dependsOn: [...args.after], ...options },
       );
-    const given = (field: string, source: SecretSource, what: string) => this.given(field, source, what, args);
+    /** What the target gives for a Secret, in base64, by key. */
+    const given = (secretName: string): Record<string, pulumi.Input<string>> =>
+      Object.fromEntries(
+        secretSources(platform)
+          .filter(({ field }) => placeOf(field).secretName === secretName)
+          .map(({ field, source }) => [placeOf(field).key, this.givenValue(field, source, args)]),
+      );
 
     const slurmKey = random("slurm.key", SLURM_KEY_BYTES);
     const jwtKey = random("jwt.key");
@@ -88,10 +94,7 @@ export class ClusterSecrets extends pulumi.ComponentResource {
     });
     const own = target.kind === "kubernetes" ? target.platform : null;
     const password = args.passwords.leaderboard;
-    if (own?.database.kind === "url")
-      secret(NAMESPACES.platform, "database", {
-        base64: { url: given("database.url", own.database.url, "database URL") },
-      });
+    if (own?.database.kind === "url") secret(NAMESPACES.platform, "database", { base64: given("database") });
     else {
       const inside = pulumi.interpolate`postgresql://uplift:${password}@${IN_CLUSTER_DATABASE}/uplift`;
       secret(NAMESPACES.platform, "database", { entries: { url: args.databaseUrl ?? inside, password } });
@@ -99,40 +102,23 @@ export class ClusterSecrets extends pulumi.ComponentResource {
     secret(NAMESPACES.platform, "web-token", { entries: { token: random("web token") } });
     if (platform.web?.login.kind === "oidc")
       secret(NAMESPACES.platform, "oauth", {
-        base64: {
-          "client-secret": given("web.login.clientSecret", platform.web.login.clientSecret, "OIDC client secret"),
-        },
+        base64: given("oauth"),
         entries: { "cookie-secret": random("cookie secret") },
       });
     if (own) {
-      const base64 = {
-        "access-key-id": given("storage.objects.accessKeyId", own.storage.objects.accessKeyId, "access key"),
-        "secret-access-key": given(
-          "storage.objects.secretAccessKey",
-          own.storage.objects.secretAccessKey,
-          "secret access key",
-        ),
-      };
+      const base64 = given("objects");
       secret(NAMESPACES.platform, "objects", { base64 });
       // Of what fetches weights: modules/serving/cluster-weights.ts.
       secret(NAMESPACES.serving, "objects", { base64 });
     }
-    secret(NAMESPACES.slurm, "job-secrets", {
-      base64: Object.fromEntries(
-        Object.entries(platform.jobSecrets).map(([variable, source]) => [
-          variable,
-          given(`jobSecrets.${variable}`, source, variable),
-        ]),
-      ),
-    });
+    secret(NAMESPACES.slurm, "job-secrets", { base64: given("job-secrets") });
     this.registerOutputs({});
   }
 
   /** A given value in base64. */
-  private given(
+  private givenValue(
     field: string,
     source: SecretSource,
-    what: string,
     { environment, kept, provider, after }: ClusterSecretsArgs,
   ): pulumi.Input<string> {
     if (source.kind === "environment") {
@@ -140,6 +126,7 @@ export class ClusterSecrets extends pulumi.ComponentResource {
       // Neither is there only in a preview and where data is let go: no Secret is written then (cluster.ts).
       return pulumi.secret(value ? Buffer.from(value).toString("base64") : (keptValue(field, kept) ?? ""));
     }
+    const { what } = placeOf(field);
     const id = `${NAMESPACES.platform}/${source.name}`;
     const existing = Secret.get(`given ${what}`, id, { parent: this, provider, dependsOn: [...after] });
     return pulumi.secret(
@@ -153,25 +140,32 @@ export class ClusterSecrets extends pulumi.ComponentResource {
   }
 }
 
-/** Where a given secret lies in the cluster: its Secret, and its key there. */
-function placeOf(field: string): [secret: string, key: string] {
-  const job = /^jobSecrets\.(.+)$/.exec(field)?.[1];
-  if (job !== undefined) return [`${NAMESPACES.slurm}/job-secrets`, job];
-  const place = PLACES[field];
-  if (place === undefined) throw new TypeError(`nothing says where the secret of ${field} lies`);
-  return [`${NAMESPACES.platform}/${place[0]}`, place[1]];
+/** Where a given secret lies in the cluster: its Secret, and its key there. `what`: how a person calls it. */
+interface Place {
+  readonly namespace: string;
+  readonly secretName: string;
+  readonly key: string;
+  readonly what: string;
 }
 
-const PLACES: Readonly<Record<string, readonly [string, string]>> = {
-  "database.url": ["database", "url"],
-  "web.login.clientSecret": ["oauth", "client-secret"],
-  "storage.objects.accessKeyId": ["objects", "access-key-id"],
-  "storage.objects.secretAccessKey": ["objects", "secret-access-key"],
+function placeOf(field: string): Place {
+  const job = /^jobSecrets\.(.+)$/.exec(field)?.[1];
+  if (job !== undefined) return { namespace: NAMESPACES.slurm, secretName: "job-secrets", key: job, what: job };
+  const place = PLACES[field];
+  if (place === undefined) throw new TypeError(`nothing says where the secret of ${field} lies`);
+  return { namespace: NAMESPACES.platform, ...place };
+}
+
+const PLACES: Readonly<Record<string, Omit<Place, "namespace">>> = {
+  "database.url": { secretName: "database", key: "url", what: "database URL" },
+  "web.login.clientSecret": { secretName: "oauth", key: "client-secret", what: "OIDC client secret" },
+  "storage.objects.accessKeyId": { secretName: "objects", key: "access-key-id", what: "access key" },
+  "storage.objects.secretAccessKey": { secretName: "objects", key: "secret-access-key", what: "secret access key" },
 };
 
 function keptValue(field: string, kept: SecretValues): string | undefined {
-  const [secret, key] = placeOf(field);
-  return kept.get(secret)?.[key] || undefined;
+  const { namespace, secretName, key } = placeOf(field);
+  return kept.get(`${namespace}/${secretName}`)?.[key] || undefined;
 }
 
 /** A secret that a target names by a variable which is not set. */

@@ -6,6 +6,7 @@ import { readFile } from "node:fs/promises";
 import type { EngineEvent, ResourcePreEvent } from "@pulumi/pulumi/automation/index.js";
 import { z } from "zod";
 import { Issue, UserError } from "../schemas/error.ts";
+import { kindOf, nameOf } from "./stack-state.ts";
 
 /** One step of an operation. `part` is what the resource was made under; `changed` the fields that differ, where Pulumi says them. */
 export interface ResourceStep {
@@ -92,7 +93,7 @@ export class EventCollector {
     // Components have no life of their own.
     if (step === undefined || /^(pulumi|uplift):/.test(step.type)) return;
     const { op: operation, urn } = step;
-    const [name, type] = [lastOf(urn, "::"), lastOf(step.type, ":")];
+    const [name, type] = [nameOf(urn), kindOf(step.type)];
     if (/^(delete|replace|create-replacement|delete-replaced)$/.test(operation)) this.taken.add(`${type} ${name}`);
     if (state !== "started") this.open.delete(urn);
     else if (operation !== "same") this.open.set(urn, { type, name, since: performance.now() });
@@ -127,12 +128,8 @@ export class EventCollector {
 
 /** Name of a component by its URN; of none, the stack's own. */
 function partOf(parent: string | undefined): string {
-  return parent === undefined || parent === "" || parent.includes("::pulumi:pulumi:Stack::")
-    ? ""
-    : lastOf(parent, "::");
+  return parent === undefined || parent === "" || parent.includes("::pulumi:pulumi:Stack::") ? "" : nameOf(parent);
 }
-
-const lastOf = (text: string, separator: string) => text.split(separator).at(-1) ?? text;
 
 /** What a person is told of; refreshing, and the halves of a replacement, are book-keeping. */
 export function isChange(operation: string): boolean {

@@ -4,7 +4,7 @@
  */
 import type { Stack } from "@pulumi/pulumi/automation/index.js";
 import { UserError } from "../schemas/error.ts";
-import { resourcesOf, type StateResource } from "./stack-repair.ts";
+import { kindOf, nameOf, resourcesOf, type StateResource, stateOf } from "./stack-state.ts";
 
 /** What AWS tells only of one that is made, by type. */
 const ADDRESS: Readonly<Record<string, string>> = {
@@ -21,13 +21,13 @@ export async function refuseHalfMade(
   const target = halfMade(resources).map(({ urn }) => urn);
   if (target.length === 0) return;
   await stack.refresh({ target, signal });
-  const left = halfMade(await resourcesOf(stack));
+  const left = halfMade(resourcesOf(await stateOf(stack)));
   if (left.length === 0) return;
   throw new UserError(
     left.map(({ type, urn, id = "" }) => ({
       ...{ code: "aws-still-making", path: stack.name },
       asked: "the platform is to be made or changed",
-      found: `AWS is still making the ${type.split(":").at(-1)} ${urn.split("::").at(-1)} (${id})`,
+      found: `AWS is still making the ${kindOf(type)} ${nameOf(urn)} (${id})`,
       allowed: "one that is made: a cluster takes about ten minutes, a database about as long",
       todo: "run the same command again in a few minutes",
     })),

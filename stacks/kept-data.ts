@@ -3,36 +3,23 @@
  * In: a stack whose lock of ours is held. Rewrites its state through Pulumi.
  */
 import type { Stack } from "@pulumi/pulumi/automation/index.js";
-import { z } from "zod";
-
-const Resource = z.looseObject({
-  urn: z.string(),
-  type: z.string(),
-  protect: z.boolean().optional(),
-  retainOnDelete: z.boolean().optional(),
-});
-const Exported = z.looseObject({
-  version: z.number(),
-  deployment: z.looseObject({ resources: z.array(Resource).optional() }),
-});
+import { nameOf, resourcesOf, stateOf } from "./stack-state.ts";
 
 /** What is protected in a stack, by type and name. */
 export async function keptData(stack: Stack): Promise<{ type: string; name: string }[]> {
-  const { deployment } = Exported.parse(await stack.exportStack());
-  return (deployment.resources ?? [])
-    .filter(({ protect }) => protect)
-    .map(({ type, urn }) => ({ type, name: urn.split("::").at(-1) ?? urn }));
+  const resources = resourcesOf(await stateOf(stack));
+  return resources.filter(({ protect }) => protect).map(({ type, urn }) => ({ type, name: nameOf(urn) }));
 }
 
 /** URNs of a stack's resources of these types. */
 export async function urnsOf(stack: Stack, types: readonly string[]): Promise<string[]> {
-  const { deployment } = Exported.parse(await stack.exportStack());
-  return (deployment.resources ?? []).filter(({ type }) => types.includes(type)).map(({ urn }) => urn);
+  const resources = resourcesOf(await stateOf(stack));
+  return resources.filter(({ type }) => types.includes(type)).map(({ urn }) => urn);
 }
 
 /** Takes the protection off everything, so that `destroy` deletes it. */
 export async function releaseData(stack: Stack): Promise<void> {
-  const { version, deployment } = Exported.parse(await stack.exportStack());
-  const resources = (deployment.resources ?? []).map(({ protect: _p, retainOnDelete: _r, ...rest }) => rest);
-  await stack.importStack({ version, deployment: { ...deployment, resources } });
+  const state = await stateOf(stack);
+  const resources = resourcesOf(state).map(({ protect: _p, retainOnDelete: _r, ...rest }) => rest);
+  await stack.importStack({ ...state, deployment: { ...state.deployment, resources } });
 }

@@ -4,19 +4,16 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Stack } from "@pulumi/pulumi/automation/index.js";
-import { z } from "zod";
 import type { LocalServices } from "./local.ts";
-
-const Deployment = z.object({
-  resources: z.array(z.object({ inputs: z.record(z.string(), z.unknown()).default({}) })).default([]),
-});
+import { resourcesOf, stateOf } from "./stack-state.ts";
 
 /** Services whose recorded command, environment or code differs from what the clone would run, in their order of start. */
 export async function keptServices(stack: Stack, wanted: LocalServices): Promise<string[]> {
-  const { resources } = Deployment.parse((await stack.exportStack()).deployment);
+  const resources = resourcesOf(await stateOf(stack));
   return Object.entries(wanted)
     .filter(([name, service]) => {
-      const recorded = resources.find(({ inputs }) => inputs.kind === "process" && inputs.name === name)?.inputs ?? {};
+      const recorded =
+        resources.find(({ inputs = {} }) => inputs.kind === "process" && inputs.name === name)?.inputs ?? {};
       return Object.entries(service).some(([key, value]) => !isDeepStrictEqual(recorded[key], value));
     })
     .map(([name]) => name);

@@ -1,25 +1,9 @@
 /**
- * Stack contents: a stack's state → what `destroy` would delete and what it would leave, and the values of its Secrets, which
+ * Stack contents: a stack's resources → what `destroy` would delete and what it would leave, and the values of its Secrets, which
  * an `up` without their variables keeps. Pure; states come from Pulumi with their secrets open, so nothing here is printed whole.
  */
 import { z } from "zod";
-
-const Reference = z.string().optional();
-const Resource = z.looseObject({
-  urn: z.string(),
-  type: z.string(),
-  custom: z.boolean().optional(),
-  protect: z.boolean().optional(),
-  parent: Reference,
-  /** URN::id */
-  provider: Reference,
-  dependencies: z.array(z.string()).nullish(),
-  propertyDependencies: z.record(z.string(), z.array(z.string()).nullable()).nullish(),
-  deletedWith: Reference,
-  inputs: z.record(z.string(), z.unknown()).optional(),
-});
-type Resource = z.infer<typeof Resource>;
-const Exported = z.looseObject({ deployment: z.looseObject({ resources: z.array(Resource).nullish() }) });
+import { kindOf, nameOf, type StateResource } from "./stack-state.ts";
 
 /** Something that a stack has, as Pulumi names it. */
 export interface StackItem {
@@ -38,8 +22,7 @@ export interface StackContents {
 }
 
 /** Sorted by what a `destroy` that spares protected resources does, as Pulumi's --exclude-protected reckons it. */
-export function contentsOf(exported: unknown): StackContents {
-  const resources = resourcesOf(exported);
+export function contentsOf(resources: readonly StateResource[]): StackContents {
   const byUrn = new Map(resources.map((resource) => [resource.urn, resource]));
   const spared = new Set<string>();
   const spare = (urn: string): void => {
@@ -55,7 +38,7 @@ export function contentsOf(exported: unknown): StackContents {
   return { deleted: items(false), kept: items(true) };
 }
 
-function neededBy({ parent, provider, dependencies, propertyDependencies, deletedWith }: Resource): string[] {
+function neededBy({ parent, provider, dependencies, propertyDependencies, deletedWith }: StateResource): string[] {
   const ofProperties = Object.values(propertyDependencies ?? {}).flatMap((urns) => urns ?? []);
   // A provider is named by URN and id.
   const ofProvider = provider === undefined ? undefined : provider.slice(0, provider.lastIndexOf("::"));
@@ -73,11 +56,11 @@ const DATA: Readonly<Record<string, (inputs: Record<string, unknown>) => unknown
   "aws:s3/bucket:Bucket": () => null,
 };
 
-function itemOf({ urn, type, inputs = {} }: Resource): StackItem {
+function itemOf({ urn, type, inputs = {} }: StateResource): StackItem {
   const size = DATA[type]?.(inputs);
   return {
-    type: type.split(":").at(-1) ?? type,
-    name: urn.split("::").at(-1) ?? urn,
+    type: kindOf(type),
+    name: nameOf(urn),
     gib: typeof size === "number" ? size : gibOf(size),
     data: type in DATA,
   };
@@ -96,15 +79,11 @@ export type SecretValues = ReadonlyMap<string, Readonly<Record<string, string>>>
 const SECRET = z.object({ "4dabf18193072939515e22adb298388d": z.string(), plaintext: z.string() });
 
 /** Of the Secrets that a stack has made. */
-export function secretValuesOf(exported: unknown): SecretValues {
+export function secretValuesOf(resources: readonly StateResource[]): SecretValues {
   return new Map(
-    resourcesOf(exported).flatMap(({ type, urn, inputs = {} }) => {
+    resources.flatMap(({ type, urn, inputs = {} }) => {
       if (type !== "kubernetes:core/v1:Secret") return [];
-      const name =
-        urn
-          .split("::")
-          .at(-1)
-          ?.replace(/^secret /, "") ?? urn;
+      const name = nameOf(urn).replace(/^secret /, "");
       return [[name, z.record(z.string(), z.string()).catch({}).parse(opened(inputs.data))] as const];
     }),
   );
@@ -116,8 +95,4 @@ function opened(value: unknown): unknown {
   if (secret.success) return opened(JSON.parse(secret.data.plaintext));
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, opened(item)]));
-}
-
-function resourcesOf(exported: unknown): Resource[] {
-  return Exported.parse(exported).deployment.resources ?? [];
 }

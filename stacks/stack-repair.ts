@@ -5,32 +5,8 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Stack } from "@pulumi/pulumi/automation/index.js";
-import { z } from "zod";
 import { endProcesses, processesWith } from "../modules/cluster/index.ts";
-
-const StateResource = z.looseObject({
-  urn: z.string(),
-  type: z.string(),
-  id: z.string().optional(),
-  inputs: z.record(z.string(), z.unknown()).optional(),
-  outputs: z.record(z.string(), z.unknown()).optional(),
-});
-/** A resource as Pulumi's state has it. */
-export type StateResource = z.infer<typeof StateResource>;
-const Deployment = z.looseObject({
-  version: z.number(),
-  deployment: z
-    .looseObject({
-      resources: z.array(StateResource).optional(),
-      pending_operations: z.array(z.looseObject({ type: z.string(), resource: StateResource })).optional(),
-    })
-    .nullish(),
-});
-
-/** A stack's resources. */
-export async function resourcesOf(stack: Stack): Promise<StateResource[]> {
-  return Deployment.parse(await stack.exportStack()).deployment?.resources ?? [];
-}
+import { resourcesOf, type StateResource, stateOf } from "./stack-state.ts";
 
 /** Time an orphan gets to end by itself after SIGTERM, on which Pulumi saves its state. */
 const ORPHAN_SECONDS = 20;
@@ -64,9 +40,10 @@ export async function settlePendingOperations(
   stack: Stack,
   idOf: (resource: StateResource) => string | null,
 ): Promise<{ readonly repaired: string | null; readonly resources: readonly StateResource[] }> {
-  const { version, deployment } = Deployment.parse(await stack.exportStack());
-  const { pending_operations: pending = [], ...rest } = deployment ?? {};
-  const there = rest.resources ?? [];
+  const state = await stateOf(stack);
+  const { pending_operations, ...rest } = state.deployment ?? {};
+  const pending = pending_operations ?? [];
+  const there = resourcesOf(state);
   if (pending.length === 0) return { repaired: null, resources: there };
   const known = new Set(there.map(({ urn }) => urn));
   const looked = pending.flatMap(({ type, resource }) => {
@@ -74,21 +51,22 @@ export async function settlePendingOperations(
     return id === null ? [] : [{ ...resource, id }];
   });
   const resources = [...there, ...looked];
-  await stack.importStack({ version, deployment: { ...rest, resources } });
+  await stack.importStack({ ...state, deployment: { ...rest, resources } });
   const names = new Set(looked.map(({ urn }) => urn));
   const dropped = pending.filter(({ resource }) => !names.has(resource.urn));
   const told = [
     ...(dropped.length > 0
       ? [
-          `dropped ${dropped.length} half-done operations (${dropped.map(({ type, resource }) => `${type} ${nameOf(resource)}`).join(", ")})`,
+          `dropped ${dropped.length} half-done operations (${dropped.map(({ type, resource }) => `${type} ${titleOf(resource)}`).join(", ")})`,
         ]
       : []),
-    ...(looked.length > 0 ? [`looking for what was half made (${looked.map(nameOf).join(", ")})`] : []),
+    ...(looked.length > 0 ? [`looking for what was half made (${looked.map(titleOf).join(", ")})`] : []),
   ];
   return { repaired: told.join("; "), resources };
 }
 
-const nameOf = ({ urn }: StateResource) => urn.split("::").slice(2).join(" ");
+/** Type and name. */
+const titleOf = ({ urn }: StateResource) => urn.split("::").slice(2).join(" ");
 
 async function listOrEmpty(folder: string): Promise<string[]> {
   try {

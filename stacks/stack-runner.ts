@@ -20,13 +20,8 @@ import { type Changes, EventCollector, type StackProgress } from "./engine-event
 import { STATE_FOLDER } from "./home.ts";
 import { installPulumi } from "./pulumi-cli.ts";
 import { withLock } from "./stack-lock.ts";
-import {
-  endOrphans,
-  releaseStaleLock,
-  STACK_MARKER,
-  type StateResource,
-  settlePendingOperations,
-} from "./stack-repair.ts";
+import { endOrphans, releaseStaleLock, STACK_MARKER, settlePendingOperations } from "./stack-repair.ts";
+import type { StateResource } from "./stack-state.ts";
 import { stateUnreachable } from "./state-unreachable.ts";
 
 /** Where the engine works, as the caller's command line and environment say. */

@@ -8,6 +8,7 @@ import type { ClusterTarget } from "../schemas/target.ts";
 import { Target } from "../schemas/target.ts";
 import { requireSecrets, unsetSecrets } from "../stacks/cluster-secrets.ts";
 import { contentsOf, secretValuesOf } from "../stacks/stack-contents.ts";
+import { parseState, resourcesOf } from "../stacks/stack-state.ts";
 import kubernetes from "../stacks/targets/kubernetes.ts";
 
 const urn = (type: string, name: string) => `urn:pulumi:kubernetes::uplift::${type}::${name}`;
@@ -19,35 +20,32 @@ const resource = (type: string, name: string, more: object = {}) => ({
   ...{ urn: urn(type, name), type, custom: true, parent: part, provider: `${PROVIDER}::0f9d` },
   ...more,
 });
+/** What is read of a deployment as Pulumi exports it. */
+const state = (deployment: object | null | undefined) => resourcesOf(parseState({ version: 3, deployment }));
 /** A claim that is protected in a namespace, whose provider, part and namespace it needs; and what needs none of it. */
-const STATE = {
-  version: 3,
-  deployment: {
-    resources: [
-      { urn: urn("pulumi:pulumi:Stack", "kubernetes"), type: "pulumi:pulumi:Stack", custom: false },
-      { urn: PROVIDER, type: "pulumi:providers:kubernetes", custom: true },
-      { urn: part, type: "uplift:cluster:Part", custom: false },
-      resource(NAMESPACE, "Namespace uplift"),
-      resource(NAMESPACE, "Namespace uplift-sandboxes"),
-      resource(CLAIM, "PersistentVolumeClaim uplift/postgres", {
-        ...{ protect: true, dependencies: [urn(NAMESPACE, "Namespace uplift")] },
-        inputs: { spec: { resources: { requests: { storage: "20Gi" } } } },
-      }),
-      resource(CLAIM, "PersistentVolumeClaim uplift/environments", {
-        inputs: { spec: { resources: { requests: { storage: "1Ti" } } } },
-      }),
-      resource("kubernetes:apps/v1:Deployment", "Deployment uplift/controller", {
-        propertyDependencies: { spec: [urn(CLAIM, "PersistentVolumeClaim uplift/postgres")] },
-      }),
-    ],
-  },
-};
-const secretState = (data: unknown) => ({
-  version: 3,
-  deployment: {
-    resources: [resource("kubernetes:core/v1:Secret", "secret uplift/objects", { inputs: { kind: "Secret", data } })],
-  },
+const STATE = state({
+  resources: [
+    { urn: urn("pulumi:pulumi:Stack", "kubernetes"), type: "pulumi:pulumi:Stack", custom: false },
+    { urn: PROVIDER, type: "pulumi:providers:kubernetes", custom: true },
+    { urn: part, type: "uplift:cluster:Part", custom: false },
+    resource(NAMESPACE, "Namespace uplift"),
+    resource(NAMESPACE, "Namespace uplift-sandboxes"),
+    resource(CLAIM, "PersistentVolumeClaim uplift/postgres", {
+      ...{ protect: true, dependencies: [urn(NAMESPACE, "Namespace uplift")] },
+      inputs: { spec: { resources: { requests: { storage: "20Gi" } } } },
+    }),
+    resource(CLAIM, "PersistentVolumeClaim uplift/environments", {
+      inputs: { spec: { resources: { requests: { storage: "1Ti" } } } },
+    }),
+    resource("kubernetes:apps/v1:Deployment", "Deployment uplift/controller", {
+      propertyDependencies: { spec: [urn(CLAIM, "PersistentVolumeClaim uplift/postgres")] },
+    }),
+  ],
 });
+const secretState = (data: unknown) =>
+  state({
+    resources: [resource("kubernetes:core/v1:Secret", "secret uplift/objects", { inputs: { kind: "Secret", data } })],
+  });
 const marked = (value: unknown) => ({
   "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
   plaintext: JSON.stringify(value),
@@ -73,7 +71,7 @@ it("Sizes of AWS's stores are those of their inputs", () => {
     ["aws:s3/bucket:Bucket", {}],
   ] as const;
   const resources = stores.map(([type, inputs]) => resource(type, "x", { inputs, protect: true, parent: undefined }));
-  expect(contentsOf({ deployment: { resources } }).kept.map(({ gib, data }) => [gib, data])).toEqual([
+  expect(contentsOf(state({ resources })).kept.map(({ gib, data }) => [gib, data])).toEqual([
     ...[
       [4800, true],
       [50, true],
@@ -83,8 +81,20 @@ it("Sizes of AWS's stores are those of their inputs", () => {
 });
 
 it("A state that is empty has nothing", () => {
-  expect(contentsOf({ deployment: {} })).toEqual({ deleted: [], kept: [] });
-  expect(secretValuesOf({ deployment: {} }).size).toBe(0);
+  for (const deployment of [{}, { resources: null }, null, undefined]) {
+    expect(contentsOf(state(deployment))).toEqual({ deleted: [], kept: [] });
+    expect(secretValuesOf(state(deployment)).size).toBe(0);
+  }
+});
+
+it("A state goes back with everything that nothing here reads", () => {
+  const claim = { ...resource(CLAIM, "x"), created: "2026-01-01T00:00:00Z", outputs: { spec: { more: 1 } } };
+  const pending = [{ type: "creating", resource: claim, more: 1 }];
+  const exported = {
+    ...{ version: 4, features: ["views"] },
+    deployment: { manifest: { version: "v3" }, resources: [claim], pending_operations: pending },
+  };
+  expect(parseState(exported)).toEqual(exported);
 });
 
 const target = platformTarget(Target.parse(kubernetes) as ClusterTarget);
