@@ -6,7 +6,7 @@ import { Provider } from "@pulumi/kubernetes/provider.js";
 import * as pulumi from "@pulumi/pulumi";
 import { ManifestGroup, RandomSecret, SecretObject } from "../modules/cluster/apply/component.ts";
 import { platformOf, poolsOf } from "../modules/cluster/index.ts";
-import { apiKeyOf, endpointManifests, readyDeadlineSeconds } from "../modules/serving/index.ts";
+import { API_KEY_BYTES, apiKeyOf, endpointManifests, readyDeadlineSeconds } from "../modules/serving/index.ts";
 import type { ClusterEndpointSpec } from "../schemas/endpoint.ts";
 import type { Manifest } from "../schemas/manifest.ts";
 import type { ClusterTarget, PlatformTarget } from "../schemas/target.ts";
@@ -21,8 +21,6 @@ export interface ClusterServingArgs {
 
 /** Pulumi gives up a little after Kubernetes, whose word for it says more. */
 const AFTER_KUBERNETES_SECONDS = 60;
-/** As many bytes as OpenAI-compatible clients take without a thought, and nobody guesses. */
-const KEY_BYTES = 32;
 
 /** The program of one endpoint. */
 export function clusterServingStack({ spec, target, wait }: ClusterServingArgs) {
@@ -32,7 +30,7 @@ export function clusterServingStack({ spec, target, wait }: ClusterServingArgs) 
     const { serving, training } = poolsOf(target, []);
     const provider = new Provider("cluster", accessOf(target));
     const { namespace, name, key } = apiKeyOf(spec.name);
-    const apiKey = new RandomSecret("api-key", { bytes: KEY_BYTES, encoding: "base64url" });
+    const apiKey = new RandomSecret("api-key", { bytes: API_KEY_BYTES, encoding: "base64url" });
     const secret = new SecretObject(
       `secret ${namespace}/${name}`,
       { namespace, secretName: name, provider, entries: { [key]: apiKey.value } },

@@ -5,7 +5,7 @@
 import { CPU_INSTANCES, CPU_PRICES_DATE } from "../../schemas/instance.ts";
 import { ALB } from "../../schemas/platform.ts";
 import type { PlatformTarget } from "../../schemas/target.ts";
-import type { FixedCost } from "../cluster/index.ts";
+import { ACCOUNTING_SIZE, type FixedCost } from "../cluster/index.ts";
 
 const HOURS = 730;
 /** poolsOf's. */
@@ -28,8 +28,6 @@ const DATABASE_CLASSES: Readonly<Record<string, number>> = {
 };
 /** Of gp3, in one zone (usage.ai, June 2026). */
 const DATABASE_GIB_MONTH = 0.115;
-/** The accounting database of modules/cluster/aws: db.t4g.medium with 20 GiB. */
-const ACCOUNTING = { dollarsPerHour: 0.065, gib: 20 };
 /** A GB-month of FSx's PERSISTENT_2 SSD by throughput. Of 125 as c3x.dev has it in 2026; no source was found for the others. */
 const LUSTRE_GIB_MONTH = { 125: 0.145, 250: 0.21, 500: 0.34, 1000: 0.6 } as const;
 /** A cluster's control plane, an hour (computingforgeeks.com, April 2026). */
@@ -59,20 +57,18 @@ export function fixedCosts(target: PlatformTarget): FixedCost[] {
       price === undefined ? null : count * price * HOURS,
     );
   };
-  const stored = (dollarsPerHour: number, gib: number) => zones * (dollarsPerHour * HOURS + DATABASE_GIB_MONTH * gib);
-  const postgres = DATABASE_CLASSES[database.instanceClass];
+  const stored = ({ instanceClass, gib }: { instanceClass: string; gib: number }) => {
+    const price = DATABASE_CLASSES[instanceClass];
+    return price === undefined ? null : zones * (price * HOURS + DATABASE_GIB_MONTH * gib);
+  };
   return [
     hourly("EKS", EKS),
     hourly("NAT gateway and endpoints", NAT_GATEWAY + ENDPOINTS * ENDPOINT),
     nodes("platform", PLATFORM_NODES, platformInstance),
     ...(sandboxes.minNodes > 0 ? [nodes("sandbox", sandboxes.minNodes, sandboxInstance)] : []),
     cost("FSx for Lustre", fsx.gib * LUSTRE_GIB_MONTH[fsx.mbPerSecondPerTib], fsx.mbPerSecondPerTib !== 125),
-    cost(
-      `RDS Postgres ${database.instanceClass}`,
-      postgres === undefined ? null : stored(postgres, database.gib),
-      true,
-    ),
-    cost("RDS MariaDB", stored(ACCOUNTING.dollarsPerHour, ACCOUNTING.gib)),
+    cost(`RDS Postgres ${database.instanceClass}`, stored(database), true),
+    cost("RDS MariaDB", stored(ACCOUNTING_SIZE)),
     ...(web?.ingressClass === ALB ? [hourly("load balancer", LOAD_BALANCER, true)] : []),
   ];
 }

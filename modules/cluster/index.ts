@@ -3,6 +3,7 @@
  * and what is needed to look at them: identities, code digests.
  * Reads /proc and the clone; writes processes, logs and data folders of one home, through main.ts.
  */
+export { ACCOUNTING_SIZE } from "./aws/accounting-size.ts";
 export { codeDigest } from "./code-digest.ts";
 export { freePort } from "./free-port.ts";
 export { type LiveWork, liveWork } from "./live-work.ts";

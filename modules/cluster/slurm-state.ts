@@ -6,7 +6,7 @@ import { CoreV1Api, CustomObjectsApi, type KubeConfig, type V1Pod } from "@kuber
 import { z } from "zod";
 import { NAMESPACES } from "../../schemas/manifest.ts";
 import type { Pricing } from "../../schemas/pricing.ts";
-import { APP } from "./slurm/names.ts";
+import { APP, CONTROLLER_POD, INSTANCE, SLINKY } from "./slurm/names.ts";
 
 /** What one look finds. */
 export interface SlurmState {
@@ -18,14 +18,12 @@ export interface SlurmState {
 
 /** The operator's label of each service's pods, and how their names begin. */
 const SERVICES = {
-  slurmctld: "pod slurm-controller-0",
+  slurmctld: `pod ${CONTROLLER_POD}`,
   slurmdbd: "pod slurm-accounting-0",
   slurmrestd: "pod of slurm-restapi",
   login: "pod of slurm-login",
 } as const;
 const WORKER = "slurmd";
-/** The operator's label of a worker that names its NodeSet (internal/builder/labels/labels.go of 1.1.0). */
-const INSTANCE = "app.kubernetes.io/instance";
 
 const NodeSets = z.object({
   items: z.array(z.object({ metadata: z.object({ name: z.string() }), spec: z.object({ replicas: z.number() }) })),
@@ -34,7 +32,7 @@ const NodeSets = z.object({
 /** Looks once. */
 export async function slurmState(config: KubeConfig): Promise<SlurmState> {
   const namespace = NAMESPACES.slurm;
-  const of = { group: "slinky.slurm.net", version: "v1beta1", namespace, plural: "nodesets" };
+  const of = { ...SLINKY, namespace, plural: "nodesets" };
   const labelSelector = `${APP} in (${[...Object.keys(SERVICES), WORKER].join(",")})`;
   const [{ items: pods }, found] = await Promise.all([
     config.makeApiClient(CoreV1Api).listNamespacedPod({ namespace, labelSelector }),

@@ -13,12 +13,10 @@ import {
   setHeaderOptions,
 } from "@kubernetes/client-node";
 import { type Manifest, NAMESPACES } from "../../schemas/manifest.ts";
-import { apiKeyOf, serverLabels } from "./cluster-names.ts";
+import { API_KEY_BYTES, apiKeyOf, serverLabels } from "./cluster-names.ts";
 
 /** Owner of the fields that the controller sets. */
 const FIELD_MANAGER = "uplift-controller";
-/** As the stack's keys: stacks/cluster-serving.ts. */
-const KEY_BYTES = 32;
 
 const namespace = NAMESPACES.serving;
 
@@ -57,7 +55,7 @@ async function applyOne(config: KubeConfig, body: Manifest): Promise<void> {
 export async function ensureApiKeySecret(config: KubeConfig, endpoint: string): Promise<string> {
   const core = config.makeApiClient(CoreV1Api);
   const { name, key } = apiKeyOf(endpoint);
-  const made = randomBytes(KEY_BYTES).toString("base64url");
+  const made = randomBytes(API_KEY_BYTES).toString("base64url");
   const metadata = { name, namespace, labels: serverLabels(endpoint) };
   try {
     await core.createNamespacedSecret({ namespace, body: { metadata, stringData: { [key]: made } } });

@@ -47,6 +47,9 @@ export function apiKeyOf(name: string): SecretKey & { namespace: string } {
   return { namespace: NAMESPACES.serving, name, key: "api-key" };
 }
 
+/** As many bytes of a key as OpenAI-compatible clients take without a thought, and nobody guesses. */
+export const API_KEY_BYTES = 32;
+
 /** One model a node: also where two would have GPUs enough, they would share its memory bandwidth and page cache. */
 export function oneServerANode(): Affinity {
   const labelSelector = { matchLabels: { [COMPONENT_LABEL]: SERVER } };

@@ -20,7 +20,7 @@ import {
 import { type ClusterEndpoint, ClusterEndpointSpec } from "../../schemas/endpoint.ts";
 import { NAMESPACES } from "../../schemas/manifest.ts";
 import { ANNOTATIONS, apiKeyOf, ENDPOINT_LABEL, SERVER_SELECTOR } from "./cluster-names.ts";
-import { FETCH_CONTAINER } from "./cluster-weights.ts";
+import { CANNOT_RUN, FETCH_CONTAINER } from "./cluster-weights.ts";
 
 /** An endpoint as the cluster has it now. */
 export interface ObservedEndpoint {
@@ -132,8 +132,6 @@ function faultsOf({ status }: V1Pod): string[] {
   });
 }
 
-/** Exit status of ours for what will not go away by itself: sysexits' EX_CONFIG, as check-model has it. */
-const CANNOT_RUN = 78;
 /** A fetch that broke off, by an outage of the bucket's or a kill, and starts again where it was. */
 function resumes({ name, state, lastState }: V1ContainerStatus): boolean {
   const ended = state?.terminated ?? lastState?.terminated;

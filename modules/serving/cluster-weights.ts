@@ -15,6 +15,8 @@ import type { PlatformTarget } from "../../schemas/target.ts";
 export const WEIGHTS_PATH = "/weights";
 /** Name of the container that fetches: one that was killed goes on where it was. */
 export const FETCH_CONTAINER = "fetch-weights";
+/** Its exit status for what will not go away by itself: sysexits' EX_CONFIG, as check-model has it. */
+export const CANNOT_RUN = 78;
 
 /** Service account with the identity that reads weights on AWS: modules/cluster/aws binds it. */
 const ACCOUNT = "weights";

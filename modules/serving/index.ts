@@ -6,7 +6,7 @@
  */
 export { applyEndpoint, ensureApiKeySecret } from "./cluster-apply.ts";
 export { endpointManifests } from "./cluster-endpoint.ts";
-export { apiKeyOf, clusterEndpointUrl } from "./cluster-names.ts";
+export { API_KEY_BYTES, apiKeyOf, clusterEndpointUrl } from "./cluster-names.ts";
 export { readyDeadlineSeconds, type Surroundings } from "./cluster-server.ts";
 export { type ObservedEndpoint, observeEndpoints, removeEndpointObjects } from "./cluster-state.ts";
 export { WEIGHTS_PATH, weightsManifests } from "./cluster-weights.ts";

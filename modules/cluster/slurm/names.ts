@@ -9,6 +9,11 @@ export const NAMESPACE = NAMESPACES.slurm;
 export const SLURM = "slurm";
 export const LOGIN = "slurm-login";
 
+/** Group and version of Slinky's kinds. */
+export const SLINKY = { group: "slinky.slurm.net", version: "v1beta1" } as const;
+/** The pod that the operator makes of our Controller: slurmctld runs in it. */
+export const CONTROLLER_POD = `${SLURM}-controller-0`;
+
 /** Slurm's own name of the cluster; accounting is kept under it, and it cannot be changed later. */
 export const CLUSTER_NAME = "uplift";
 
@@ -25,6 +30,8 @@ export const JOB_SECRETS = "job-secrets";
 
 /** Labels that the operator gives its pods (internal/builder/labels/labels.go). */
 export const APP = "app.kubernetes.io/name";
+/** Of a worker: names its NodeSet. */
+export const INSTANCE = "app.kubernetes.io/instance";
 
 /** The operator mounts this at /etc/slurm of slurmctld and sends it to the workers (configless). */
 export const CONFIG_FILES = "slurm-config-files";

@@ -7,10 +7,10 @@
  */
 import { parseArgs } from "node:util";
 import { S3Client } from "@aws-sdk/client-s3";
+import { CANNOT_RUN } from "../cluster-weights.ts";
 import { fetchModel, WeightsError } from "./fetch-model.ts";
 
 const EVERY_MS = 10_000;
-const CANNOT_RUN = 78;
 /** One connection of S3's gives some 90 MB/s: a large node takes many. The SDK opens 50 at most. */
 const AT_ONCE = 32;
 

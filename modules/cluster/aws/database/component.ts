@@ -7,6 +7,7 @@
  */
 import * as aws from "@pulumi/aws";
 import * as pulumi from "@pulumi/pulumi";
+import { ACCOUNTING_SIZE } from "../accounting-size.ts";
 import { Role } from "../identity/component.ts";
 import { serviceTrust } from "../policies.ts";
 
@@ -26,10 +27,6 @@ export interface DatabasesArgs {
 /** User and database of each. */
 export const LEADERBOARD = { user: "uplift", database: "uplift" } as const;
 export const ACCOUNTING = { user: "slurm", database: "slurm_acct_db" } as const;
-
-/** Slurm's accounting of a few hundred nodes. */
-const ACCOUNTING_CLASS = "db.t4g.medium";
-const ACCOUNTING_GIB = 20;
 
 export class Databases extends pulumi.ComponentResource {
   readonly leaderboardHost: pulumi.Output<string>;
@@ -109,9 +106,9 @@ export class Databases extends pulumi.ComponentResource {
         ...{ identifier: args.names.accounting, ...last(args.names.accounting) },
         ...{ engine: "mariadb", engineVersion: "11.8", parameterGroupName: mariadb.name, port: 3306 },
         ...{
-          instanceClass: ACCOUNTING_CLASS,
-          allocatedStorage: ACCOUNTING_GIB,
-          maxAllocatedStorage: ACCOUNTING_GIB * 4,
+          instanceClass: ACCOUNTING_SIZE.instanceClass,
+          allocatedStorage: ACCOUNTING_SIZE.gib,
+          maxAllocatedStorage: ACCOUNTING_SIZE.gib * 4,
         },
         ...{
           dbName: ACCOUNTING.database,

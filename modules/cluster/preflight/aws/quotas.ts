@@ -6,6 +6,7 @@
  */
 import type { CapacityReservation, Instance, InstanceTypeInfo } from "@aws-sdk/client-ec2";
 import type { Pools } from "../../../../schemas/pool.ts";
+import { ACCOUNTING_SIZE } from "../../aws/accounting-size.ts";
 import type { AwsTarget } from "../../aws/target.ts";
 import { type Check, error, type Found, ok, warning } from "../check.ts";
 import type { AwsApi } from "./api.ts";
@@ -89,8 +90,10 @@ function judge({ code }: Family, { region }: AwsTarget, limit: number, used: Use
     found: `limit ${limit}, in use ${used.all}${held}${used.ours > 0 ? `, ${used.ours} of them by this target` : ""}`,
     wanted: `${more(needed.least)}${needed.most > needed.least ? ` to ${more(needed.most)}` : ""} more (${needed.nodes})`,
   };
-  const raise = (vcpus: number) =>
-    `raise it to ${used.all + more(vcpus)}: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code ${code} --desired-value ${used.all + more(vcpus)} --region ${region}`;
+  const raise = (vcpus: number) => {
+    const value = used.all + more(vcpus);
+    return `raise it to ${value}: ${raiseCommand({ service: "ec2", code, value, region })}`;
+  };
   if (free < more(needed.least)) return error({ ...parts, todo: raise(needed.least) });
   if (free < more(needed.most)) return warning({ ...parts, todo: `${raise(needed.most)}; until then pools grow less` });
   return ok(parts);
@@ -141,10 +144,9 @@ export function countQuotaChecks(
         wanted: `${more} more`,
       };
       if (limit - used.all >= more) return ok(parts);
-      return error({
-        ...parts,
-        todo: `delete what is not used, or raise it to ${used.all + more}: aws service-quotas request-service-quota-increase --service-code ${service} --quota-code ${code} --desired-value ${used.all + more} --region ${target.region}`,
-      });
+      const value = used.all + more;
+      const command = raiseCommand({ service, code, value, region: target.region });
+      return error({ ...parts, todo: `delete what is not used, or raise it to ${value}: ${command}` });
     },
   }));
 }
@@ -164,7 +166,7 @@ export function dataQuotaChecks(
     { service: "rds", code: "L-7B6409FD", what: "RDS instances", wanted: 2, unit: "" },
     {
       ...{ service: "rds", code: "L-7ADDB58A", what: "RDS storage" },
-      ...{ wanted: database.gib + ACCOUNTING_GIB, unit: " GB" },
+      ...{ wanted: database.gib + ACCOUNTING_SIZE.gib, unit: " GB" },
     },
   ];
   return rows.map(({ service, code, what, wanted, unit }) => ({
@@ -173,13 +175,13 @@ export function dataQuotaChecks(
       const limit = await api.quota(service, code);
       const parts = { found: `limit ${limit}${unit}; what is in use is not counted`, wanted: `${wanted}${unit}` };
       if (limit >= wanted) return ok(parts);
-      return error({
-        ...parts,
-        todo: `raise it to ${wanted} and what is in use: aws service-quotas request-service-quota-increase --service-code ${service} --quota-code ${code} --desired-value ${wanted} --region ${region}`,
-      });
+      const command = raiseCommand({ service, code, value: wanted, region });
+      return error({ ...parts, todo: `raise it to ${wanted} and what is in use: ${command}` });
     },
   }));
 }
 
-/** Of modules/cluster/aws/database. */
-const ACCOUNTING_GIB = 20;
+function raiseCommand(args: { service: string; code: string; value: number; region: string }): string {
+  const { service, code, value, region } = args;
+  return `aws service-quotas request-service-quota-increase --service-code ${service} --quota-code ${code} --desired-value ${value} --region ${region}`;
+}
