@@ -81,5 +81,10 @@ export function readyWithin(seconds: number): Record<string, string> {
   return { "pulumi.com/timeoutSeconds": String(seconds) };
 }
 
+/** Annotation of a sandbox's pod: its attempt's id. */
+export const ATTEMPT = "uplift.dev/attempt";
+/** What stands there in the sandboxes that a service tries at its start. No attempt can be called this. */
+export const NO_ATTEMPT = "(probe)";
+
 /** Annotation of a pod that has a container running as root, or with more rights than that: why it can't do without. */
 export const ROOT_BECAUSE = "uplift.dev/root-because";

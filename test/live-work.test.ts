@@ -19,12 +19,14 @@ afterEach(() => {
   for (const end of ends.splice(0)) end();
 });
 
-/** A cluster with our Slurm, whose squeue writes this and ends so, and with Deployments of model servers: name → replicas. */
+/** A cluster with our Slurm, whose squeue writes this and ends so, and with Deployments of model servers: name → replicas;
+ * and with a sandbox's pod of each of these attempts, or null where this user may not list them. */
 async function cluster(output: {
   out?: string;
   error?: string;
   status: object;
   served?: Readonly<Record<string, number>>;
+  attempts?: readonly string[] | null;
 }) {
   const asked: URL[] = [];
   const server = createServer((request, response) => {
@@ -33,8 +35,11 @@ async function cluster(output: {
       ? [{}]
       : pathname.endsWith("/namespaces/uplift-serving/deployments")
         ? Object.entries(output.served ?? {}).map(([name, replicas]) => ({ metadata: { name }, spec: { replicas } }))
-        : [];
-    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ items }));
+        : pathname.endsWith("/namespaces/uplift-sandboxes/pods")
+          ? (output.attempts ?? []).map((id) => ({ metadata: { annotations: { "uplift.dev/attempt": id } } }))
+          : [];
+    const refused = pathname.includes("/uplift-sandboxes/") && output.attempts === null;
+    response.writeHead(refused ? 403 : 200, { "content-type": "application/json" }).end(JSON.stringify({ items }));
   });
   server.on("upgrade", (request, socket) => {
     asked.push(new URL(request.url ?? "", "http://api"));
@@ -60,7 +65,9 @@ async function cluster(output: {
 describe("squeue in slurmctld's pod", () => {
   it("is asked once for every job, and its lines are read", async () => {
     const { config, asked } = await cluster({ out: "17|RUNNING|uplift-sft\n", status: { status: "Success" } });
-    expect(await liveWork(config)).toEqual({ jobs: ["uplift-sft (job 17, RUNNING)"], endpoints: [], unknown: null });
+    expect(await liveWork(config)).toEqual({
+      ...{ jobs: ["uplift-sft (job 17, RUNNING)"], endpoints: [], attempts: 0, unknown: null },
+    });
     expect(asked.map(({ pathname }) => pathname)).toEqual(["/api/v1/namespaces/slurm/pods/slurm-controller-0/exec"]);
     expect(asked[0]?.searchParams.get("container")).toBe("slurmctld");
     expect(asked[0]?.searchParams.getAll("command")[0]).toBe("squeue");
@@ -120,8 +127,27 @@ describe("destroy and a smaller platform", () => {
     );
   });
 
+  it("are refused while attempts are under way, as of a run that only collects, and by their number", async () => {
+    const { engine } = await engineOf({ ...success, attempts: ["run-1.0", "run-1.1", "run-1.1"] });
+    await expect(refuseWhileLive(engine, "the platform is to be destroyed")).rejects.toMatchObject(
+      refusal("attempts at tasks under way: 2", "cancel the runs (uplift cancel RUN), or add --force"),
+    );
+  });
+
+  it("are refused where this user may not see attempts", async () => {
+    const { engine } = await engineOf({ ...success, attempts: null });
+    await expect(refuseWhileLive(engine, "the platform is to be destroyed")).rejects.toMatchObject(
+      refusal(
+        "it cannot be told whether anything runs: Kubernetes answered 403",
+        "make what does not answer reachable, or add --force if the platform was never finished",
+      ),
+    );
+  });
+
   it("are let through where nothing lives, once squeue said so", async () => {
-    const { engine, asked } = await engineOf({ ...success, served: { "serving-aaaaaaaaaaaa": 0 } });
+    const { engine, asked } = await engineOf({
+      ...{ ...success, served: { "serving-aaaaaaaaaaaa": 0 }, attempts: ["(probe)"] },
+    });
     await refuseWhileLive(engine, "the platform is to be destroyed");
     await refuseShrinking(engine, { pools: sized(2), before: sized(4), taken: ["NodeSet slurm/training"] });
     expect(asked).toHaveLength(2);

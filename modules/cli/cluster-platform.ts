@@ -1,6 +1,6 @@
 /**
  * Cluster platform: uplift up | preview | destroy for a target of nodes: plans → review in meaning and money → question →
- * Pulumi. Nothing is made smaller or destroyed while jobs or endpoints live, unless --force says so.
+ * Pulumi. Nothing is made smaller or destroyed while jobs, attempts or endpoints live, unless --force says so.
  */
 import { resolve } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
@@ -140,20 +140,22 @@ export async function reviewPlatform(
 /** What says of which cluster live work is asked. */
 type Asked = Pick<ClusterEngine, "target" | "readOutputs">;
 
-/** Throws `work-under-way` where jobs or endpoints live, or where that cannot be told. */
+/** Throws `work-under-way` where jobs, attempts or endpoints live, or where that cannot be told. */
 export async function refuseWhileLive(engine: Asked, asked: string): Promise<void> {
   const { target } = engine;
   const config = kubeConfigOf(target, await engine.readOutputs());
   if (config === null) return;
-  const { jobs, endpoints, unknown } = await liveWork(config);
+  const { jobs, attempts, endpoints, unknown } = await liveWork(config);
   const found = [
     ...(jobs.length > 0 ? [`jobs that have not ended: ${jobs.join(", ")}`] : []),
+    ...(attempts > 0 ? [`attempts at tasks under way: ${attempts}`] : []),
     ...(endpoints.length > 0 ? [`endpoints that serve: ${endpoints.join(", ")}`] : []),
     ...(unknown === null ? [] : [`it cannot be told whether anything runs: ${unknown}`]),
   ];
   if (found.length === 0) return;
   const todo = [
     ...(jobs.length > 0 ? ["let the jobs end or cancel them (scancel)"] : []),
+    ...(attempts > 0 ? ["cancel the runs (uplift cancel RUN)"] : []),
     ...(endpoints.length > 0 ? ["end endpoints (uplift endpoints rm NAME)"] : []),
     ...(unknown === null
       ? ["or add --force"]

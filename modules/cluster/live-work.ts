@@ -1,5 +1,5 @@
 /**
- * Live work: a cluster → the jobs and endpoints that run on it now, or why that cannot be told. Asked before anything is
+ * Live work: a cluster → the jobs, attempts and endpoints that run on it now, or why that cannot be told. Asked before anything is
  * destroyed or made smaller. Speaks to Kubernetes only: Slurm is asked by `squeue` inside slurmctld's pod, whose way leads
  * through the kubelet. Its REST API is closed to the API server by our own network policy.
  */
@@ -7,27 +7,31 @@ import { Writable } from "node:stream";
 import {
   ApiException,
   AppsV1Api,
+  CoreV1Api,
   CustomObjectsApi,
   Exec,
   type KubeConfig,
   type V1Status,
 } from "@kubernetes/client-node";
 import { z } from "zod";
-import { NAMESPACES, OURS } from "../../schemas/manifest.ts";
+import { ATTEMPT, NAMESPACES, NO_ATTEMPT, OURS } from "../../schemas/manifest.ts";
+import { CONTROLLER_POD, SLINKY } from "./slurm/names.ts";
 
 /** What is under way. */
 export interface LiveWork {
   /** "sft github-sft-rl (job 17, RUNNING)". */
   readonly jobs: string[];
   readonly endpoints: string[];
-  /** Why one of both is not known; null where both are. */
+  /** Attempts at tasks that have a sandbox: all that is seen of a run that only collects, which needs neither of both. */
+  readonly attempts: number;
+  /** Why one of them is not known; null where all are. */
   readonly unknown: string | null;
 }
 
 /** Longest that squeue may take. */
 const ANSWER_MS = 20_000;
-/** Where squeue is: the pod that the operator makes of our Controller (modules/cluster/slurm). */
-const SLURMCTLD = { pod: "slurm-controller-0", container: "slurmctld" } as const;
+/** Where squeue is. */
+const SLURMCTLD = { pod: CONTROLLER_POD, container: "slurmctld" } as const;
 /** Id, name and state of every job that Slurm has not ended. */
 const SQUEUE = ["squeue", "--all", "--noheader", "--format=%i|%T|%j"];
 
@@ -36,12 +40,17 @@ export async function liveWork(
   config: KubeConfig,
   run: (config: KubeConfig, command: string[]) => Promise<string> = runInSlurmctld,
 ): Promise<LiveWork> {
-  const [jobs, endpoints] = await Promise.allSettled([slurmJobs(config, run), servedEndpoints(config)]);
-  const why = [jobs, endpoints].flatMap((one) => (one.status === "rejected" ? [reasonOf(one.reason)] : []));
+  const [jobs, endpoints, attempts] = await Promise.allSettled([
+    slurmJobs(config, run),
+    servedEndpoints(config),
+    liveAttempts(config),
+  ]);
+  const why = [jobs, endpoints, attempts].flatMap((one) => (one.status === "rejected" ? [reasonOf(one.reason)] : []));
   return {
     jobs: jobs.status === "fulfilled" ? jobs.value : [],
     endpoints: endpoints.status === "fulfilled" ? endpoints.value : [],
-    // An API that does not answer fails both for one cause.
+    attempts: attempts.status === "fulfilled" ? attempts.value : 0,
+    // An API that does not answer fails all for one cause.
     unknown: why.length > 0 ? [...new Set(why)].join("; ") : null,
   };
 }
@@ -57,13 +66,24 @@ async function servedEndpoints(config: KubeConfig): Promise<string[]> {
   return items.filter(({ spec }) => spec?.replicas !== 0).map(({ metadata }) => metadata?.name ?? "?");
 }
 
+/** Attempts by their sandboxes' pods. One may have two: it is acted in the first and graded in the second. */
+async function liveAttempts(config: KubeConfig): Promise<number> {
+  const { items } = await config.makeApiClient(CoreV1Api).listNamespacedPod({ namespace: NAMESPACES.sandboxes });
+  const live = items.filter(
+    ({ metadata, status }) => !metadata?.deletionTimestamp && !["Succeeded", "Failed"].includes(status?.phase ?? ""),
+  );
+  const ids = new Set(live.map(({ metadata }) => metadata?.annotations?.[ATTEMPT] ?? NO_ATTEMPT));
+  ids.delete(NO_ATTEMPT);
+  return ids.size;
+}
+
 /** Jobs that Slurm has not ended. None where there is no Slurm of ours. */
 async function slurmJobs(
   config: KubeConfig,
   run: (config: KubeConfig, command: string[]) => Promise<string>,
 ): Promise<string[]> {
   const api = config.makeApiClient(CustomObjectsApi);
-  const of = { group: "slinky.slurm.net", version: "v1beta1", namespace: NAMESPACES.slurm, plural: "controllers" };
+  const of = { ...SLINKY, namespace: NAMESPACES.slurm, plural: "controllers" };
   const found: unknown = await api.listNamespacedCustomObject(of).catch((error: unknown) => {
     // Without Slinky's kinds no Slurm of ours was ever made.
     if (error instanceof ApiException && error.code === 404) return { items: [] };

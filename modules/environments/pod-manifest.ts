@@ -7,7 +7,7 @@
  */
 import type { Pod } from "kubernetes-types/core/v1.js";
 import { z } from "zod";
-import { labels, type Manifest } from "../../schemas/manifest.ts";
+import { ATTEMPT, labels, type Manifest } from "../../schemas/manifest.ts";
 import type { SandboxLimits } from "../../schemas/task.ts";
 import { type SandboxPurpose, TMP_BYTES } from "./sandbox-profile.ts";
 
@@ -92,7 +92,7 @@ export function sandboxPod(args: {
         "uplift.dev/purpose": purpose,
       },
       annotations: {
-        "uplift.dev/attempt": args.attempt, // Longer than a label may be, and with other characters.
+        [ATTEMPT]: args.attempt, // Longer than a label may be, and with other characters.
         // An autoscaler that moves a sandbox to empty its node would end an attempt.
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
         "karpenter.sh/do-not-disrupt": "true",

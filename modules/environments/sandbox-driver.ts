@@ -13,7 +13,7 @@ export interface SandboxRequest {
   readonly purpose: SandboxPurpose;
   readonly limits: SandboxLimits;
   readonly files: SandboxFiles;
-  /** For people who look at what runs. */
+  /** Its id, or NO_ATTEMPT: for people who look at what runs, and `uplift destroy`. */
   readonly attempt: string;
 }
 

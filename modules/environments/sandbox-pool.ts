@@ -2,6 +2,7 @@
  * Sandbox pool: every live sandbox of a service, whatever they are made of.
  * Comes in: purpose, family limits, files. Goes out: started sandboxes. Starts them by its driver; `closeAll` ends them all.
  */
+import { NO_ATTEMPT } from "../../schemas/manifest.ts";
 import type { SandboxLimits } from "../../schemas/task.ts";
 import type { Metrics } from "./metrics.ts";
 import type { SandboxFiles } from "./python-file.ts";
@@ -59,7 +60,7 @@ export class SandboxPool {
   async probe(): Promise<void> {
     for (const purpose of ["attempt", "grading"] as const) {
       try {
-        const request = { purpose, limits: PROBE_LIMITS, files: {}, archive: EMPTY_ARCHIVE, attempt: "probe" };
+        const request = { purpose, limits: PROBE_LIMITS, files: {}, archive: EMPTY_ARCHIVE, attempt: NO_ATTEMPT };
         const sandbox = await this.start(request);
         await sandbox.kill();
       } catch (error) {
