@@ -11,6 +11,18 @@ export type Stage = z.infer<typeof Stage>;
 export const CheckpointFile = z.object({ path: z.string(), bytes: z.number().int().nonnegative(), sha256: z.string() });
 export type CheckpointFile = z.infer<typeof CheckpointFile>;
 
+/** What a cluster's checkpoint job writes last, once it has hashed and verified a model: the file MODEL_MANIFEST. */
+export const ModelManifest = z.object({
+  schemaVersion: z.literal(1),
+  /** The checkpoint job's id. */
+  checkpoint: z.string(),
+  files: z.array(CheckpointFile).min(1),
+});
+export type ModelManifest = z.infer<typeof ModelManifest>;
+
+/** Name of a model's manifest, in its folder or right below its prefix. */
+export const MODEL_MANIFEST = "uplift-manifest.json";
+
 export const Checkpoint = z.object({
   schemaVersion: z.literal(1),
   /** Digest of `files` (paths, sizes, hashes): the same weights, tokenizer and rendering have the same digest anywhere. */

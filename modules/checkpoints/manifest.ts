@@ -1,28 +1,19 @@
 /**
- * Manifest: what a cluster's checkpoint job says of a model that it has hashed and verified on shared storage: `uplift-manifest.json`,
- * written last. Takes folders; reads them only, and no weights.
+ * Manifest: what a cluster's checkpoint job says of a model that it has hashed and verified on shared storage.
+ * Takes folders; reads them only, and no weights.
  */
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { z } from "zod";
-import { CheckpointFile, RenderingProbe } from "../../schemas/checkpoint.ts";
+import type { z } from "zod";
+import { type CheckpointFile, MODEL_MANIFEST, ModelManifest, RenderingProbe } from "../../schemas/checkpoint.ts";
 import { fromZod } from "../../schemas/error.ts";
-
-const Manifest = z.object({
-  schemaVersion: z.literal(1),
-  /** The checkpoint job's id. */
-  checkpoint: z.string(),
-  files: z.array(CheckpointFile).min(1),
-});
-type Manifest = z.infer<typeof Manifest>;
 
 /** Name of the probe, in a model's folder or beside a record. */
 export const PROBE = "rendering-probe.json";
-const MANIFEST = "uplift-manifest.json";
 
 /** A folder's manifest; null where its job has not finished. UserError `checkpoint-record` where it is none. */
-export async function readManifest(folder: string): Promise<Manifest | null> {
-  return readAs(join(folder, MANIFEST), Manifest);
+export async function readManifest(folder: string): Promise<ModelManifest | null> {
+  return readAs(join(folder, MODEL_MANIFEST), ModelManifest);
 }
 
 /** The probe that lies in a folder; null where there is none. UserError `checkpoint-record` where it is none. */

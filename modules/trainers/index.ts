@@ -5,6 +5,7 @@
 import { automodel, nemoRl } from "./cluster.ts";
 import { checkTrl, trl } from "./trl.ts";
 
+export { isPinned } from "./launch/images.ts";
 export { type BatchSize, checkpointSize, GYM_AGENT, renderFiles, START_CHECK_FAILED } from "./launch/index.ts";
 export type { Command, ProgressReader, StepMetrics, Trainer, TrainingInputs, TrainingProgress } from "./trainer.ts";
 export { pythonEnvironment, trl } from "./trl.ts";

@@ -1,6 +1,6 @@
 /**
  * Log lines: a log that grows → its whole lines, each once. Reads only. It keeps its place, so that looking often costs
- * what was written since; a new one begins at the top.
+ * what was written since; a new one begins at the top. With it, what readers of a run's folder do about absent files.
  */
 import { open } from "node:fs/promises";
 import { StringDecoder } from "node:string_decoder";
@@ -21,10 +21,7 @@ export class LogLines {
 
   /** Hands over every line that was finished since the last call. */
   async read(take: (line: string) => void): Promise<void> {
-    const file = await open(this.#path, "r").catch((error: NodeJS.ErrnoException) => {
-      if (error.code === "ENOENT") return null;
-      throw error;
-    });
+    const file = await open(this.#path, "r").catch(ifAbsent(null));
     if (file === null) return;
     try {
       const buffer = Buffer.alloc(CHUNK);
@@ -40,4 +37,12 @@ export class LogLines {
       await file.close();
     }
   }
+}
+
+/** For `catch`: only what is not there is `value`; a storage that cannot be read for a moment says nothing of what it holds. */
+export function ifAbsent<T>(value: T) {
+  return (error: NodeJS.ErrnoException): T => {
+    if (error.code === "ENOENT") return value;
+    throw error;
+  };
 }

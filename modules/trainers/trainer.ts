@@ -38,8 +38,7 @@ export interface TrainingProgress {
 }
 
 /** Where a cluster's training job leaves what it says of itself. */
-export interface RunFiles {
-  readonly runDir: string;
+export interface StageLog {
   /** What the batch script and, of SFT, the trainer print. */
   readonly logPath: string;
   /** The stage's last step. */

@@ -13,6 +13,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { GetObjectCommand, ListObjectsV2Command, type S3Client } from "@aws-sdk/client-s3";
 import { z } from "zod";
+import { CheckpointFile, MODEL_MANIFEST } from "../../../schemas/checkpoint.ts";
 
 /** What is wrong with the model, or with the way to it, in a sentence for whoever serves it. */
 export class WeightsError extends Error {}
@@ -33,21 +34,16 @@ export interface FetchModel {
   onProgress(progress: { readonly done: number; readonly total: number; readonly found: number }): void;
 }
 
-/** A Hugging Face model's files; paths never lead out of the folder. */
-const Manifest = z.object({
-  files: z
-    .array(
-      z.object({
-        path: z.string().refine((path) => path.split("/").every((part) => !["", ".", ".."].includes(part))),
-        bytes: z.number().int().nonnegative(),
-        sha256: z.string().regex(/^[0-9a-f]{64}$/),
-      }),
-    )
-    .min(1),
+/** A file of the model; its path never leads out of the folder. */
+const File = CheckpointFile.extend({
+  path: z.string().refine((path) => path.split("/").every((part) => !["", ".", ".."].includes(part))),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
 });
-type File = z.infer<typeof Manifest>["files"][number];
+type File = z.infer<typeof File>;
 
-const MANIFEST = "uplift-manifest.json";
+/** Of a model's manifest, what is needed to fetch it. */
+const Manifest = z.object({ files: z.array(File).min(1) });
+
 /** Commit of a base model; no file of the model itself. */
 const REVISION = "uplift-revision";
 const PARTIAL = ".uplift-fetch";
@@ -60,8 +56,6 @@ interface Underway {
   readonly target: string;
   /** Bytes as they come, each part at its place. */
   readonly partial: string;
-  /** Numbers of the parts that are there, a line each. */
-  readonly note: string;
   /** Parts still missing. */
   missing: Set<number>;
   /** Some were there from a call before, whose disk may have lost what it had noted. */
@@ -71,8 +65,8 @@ interface Underway {
 /** Fetches what is missing; returns the bytes in all. */
 export async function fetchModel(input: FetchModel): Promise<number> {
   const { bucket, prefix, folder, mostBytes, partBytes } = input;
-  const text = (await bytesOf(input, MANIFEST)).toString();
-  const { files } = parsed(text, `s3://${bucket}/${prefix}/${MANIFEST}`);
+  const text = (await bytesOf(input, MODEL_MANIFEST)).toString();
+  const { files } = parsed(text, `s3://${bucket}/${prefix}/${MODEL_MANIFEST}`);
   const sizes = await listed(input);
   checkListed(files, sizes, `s3://${bucket}/${prefix}`);
   const total = files.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -92,10 +86,10 @@ export async function fetchModel(input: FetchModel): Promise<number> {
     // Only what was checked has its name.
     if (size === file.bytes) continue;
     const partial = join(folder, PARTIAL, `${index}-${file.sha256}`);
-    underway.push(await begun({ file, target, partial, note: `${partial}.parts` }, partBytes));
+    underway.push(await begun({ file, target, partial }, partBytes));
   }
-  const left = () => underway.reduce((sum, one) => sum + bytesLeft(one, partBytes), 0);
-  const progress = { done: total - left(), total, found: total - left() };
+  const found = total - underway.reduce((sum, one) => sum + bytesLeft(one, partBytes), 0);
+  const progress = { done: found, total, found };
   const report = (bytes: number) => {
     progress.done += bytes;
     input.onProgress({ ...progress });
@@ -125,19 +119,28 @@ export async function fetchModel(input: FetchModel): Promise<number> {
   if (failures.length > 0) throw failures.find((error) => error instanceof WeightsError) ?? failures[0];
 
   if (sizes.has(REVISION)) await writeFile(join(folder, REVISION), await bytesOf(input, REVISION));
-  await writeFile(join(folder, MANIFEST), text);
+  await writeFile(join(folder, MODEL_MANIFEST), text);
   await rm(join(folder, PARTIAL), { recursive: true });
   return total;
 }
 
 /** What an earlier call left of a file. */
 async function begun(one: Omit<Underway, "missing" | "resumed">, partBytes: number): Promise<Underway> {
-  const all = Math.ceil(one.file.bytes / partBytes);
-  const noted = (await readFile(one.note, "utf8").catch(() => "")).split("\n").filter((line) => line !== "");
+  const noted = (await readFile(noteOf(one), "utf8").catch(() => "")).split("\n").filter((line) => line !== "");
   const there = new Set(noted.map(Number));
-  const missing = Array.from({ length: all }, (_, part) => part).filter((part) => !there.has(part));
+  const missing = partsOf(one.file, partBytes).filter((part) => !there.has(part));
   await (await open(one.partial, "a")).close();
   return { ...one, missing: new Set(missing), resumed: there.size > 0 };
+}
+
+/** The file with the numbers of the parts that are there, a line each. */
+function noteOf({ partial }: Pick<Underway, "partial">): string {
+  return `${partial}.parts`;
+}
+
+/** Numbers of all its parts. */
+function partsOf({ bytes }: File, partBytes: number): number[] {
+  return Array.from({ length: Math.ceil(bytes / partBytes) }, (_, part) => part);
 }
 
 function bytesLeft({ file, missing }: Underway, partBytes: number): number {
@@ -146,7 +149,7 @@ function bytesLeft({ file, missing }: Underway, partBytes: number): number {
 
 /** Writes one part at its place and notes it; its bytes, and whether the file's others were all there. */
 async function fetchPart(one: Underway, part: number, input: FetchModel): Promise<{ bytes: number; isLast: boolean }> {
-  const { file, partial, note } = one;
+  const { file, partial } = one;
   const first = part * input.partBytes;
   const bytes = Math.min(input.partBytes, file.bytes - first);
   const handle = await open(partial, "r+");
@@ -162,7 +165,7 @@ async function fetchPart(one: Underway, part: number, input: FetchModel): Promis
   } finally {
     await handle.close();
   }
-  await appendFile(note, `${part}\n`);
+  await appendFile(noteOf(one), `${part}\n`);
   one.missing.delete(part);
   return { bytes, isLast: one.missing.size === 0 };
 }
@@ -178,19 +181,20 @@ async function writeAll(body: Readable, handle: FileHandle, start: number): Prom
 
 /** Gives a file its name if its bytes are the manifest's; what an earlier call left is fetched once more before it is blamed. */
 async function finish(one: Underway, input: FetchModel, report: (bytes: number) => void): Promise<void> {
-  const { file, target, partial, note } = one;
+  const { file, target, partial } = one;
   for (;;) {
     const found = await sha256Of(partial);
     if (found === file.sha256) break;
-    await rm(note, { force: true });
+    await rm(noteOf(one), { force: true });
     if (!one.resumed)
       throw new WeightsError(
-        `s3://${input.bucket}/${input.prefix}/${file.path} is damaged: its SHA-256 is ${found}, ${MANIFEST} says ${file.sha256}`,
+        `s3://${input.bucket}/${input.prefix}/${file.path} is damaged: its SHA-256 is ${found}, ${MODEL_MANIFEST} says ${file.sha256}`,
       );
     one.resumed = false;
     report(-file.bytes);
-    one.missing = new Set(Array.from({ length: Math.ceil(file.bytes / input.partBytes) }, (_, part) => part));
-    for (const part of [...one.missing]) report((await fetchPart(one, part, input)).bytes);
+    const parts = partsOf(file, input.partBytes);
+    one.missing = new Set(parts);
+    for (const part of parts) report((await fetchPart(one, part, input)).bytes);
   }
   const handle = await open(partial, "r+");
   await handle.sync();
@@ -222,7 +226,7 @@ function checkListed(files: readonly File[], sizes: ReadonlyMap<string, number>,
   });
   if (wrong.length === 0) return;
   const more = wrong.length > 5 ? `, and ${wrong.length - 5} more` : "";
-  throw new WeightsError(`${where} is not what its ${MANIFEST} lists: ${wrong.slice(0, 5).join(", ")}${more}`);
+  throw new WeightsError(`${where} is not what its ${MODEL_MANIFEST} lists: ${wrong.slice(0, 5).join(", ")}${more}`);
 }
 
 /** Sizes of the objects below the prefix, by path. */

@@ -23,14 +23,14 @@ const step = (at: number, loss: number | null, seconds: number | null) => ({
 
 describe("Automodel's progress", () => {
   it("is unknown before the first step, and its steps count from 1 as the recipe's do", async () => {
-    const progress = automodelProgress({ runDir, logPath, steps: 40 });
+    const progress = automodelProgress({ logPath, steps: 40 });
     expect(await progress.read()).toEqual({ phase: null, metrics: [] });
     await writeFile(logPath, `${STARTED}some | other | line\n${line("10:00:00", 0, "1.5000")}`);
     expect(await progress.read()).toEqual({ phase: "training", metrics: [step(1, 1.5, null)] });
   });
 
   it("reads on from where it was, and waits for the end of a line", async () => {
-    const progress = automodelProgress({ runDir, logPath, steps: 40 });
+    const progress = automodelProgress({ logPath, steps: 40 });
     await writeFile(logPath, line("10:00:00", 0, "1.5000") + line("10:00:30", 1, "1.2500").slice(0, 60));
     expect((await progress.read()).metrics).toEqual([step(1, 1.5, null)]);
     await appendFile(logPath, line("10:00:30", 1, "1.2500").slice(60) + line("10:01:10", 2, "nan"));
@@ -41,7 +41,7 @@ describe("Automodel's progress", () => {
     const before = STARTED + line("10:00:00", 0, "1.5000") + line("10:00:30", 1, "1.2500");
     const after = STARTED + line("14:00:00", 1, "1.2000") + line("14:00:20", 2, "1.1000");
     await writeFile(logPath, before + after);
-    const { metrics } = await automodelProgress({ runDir, logPath, steps: 40 }).read();
+    const { metrics } = await automodelProgress({ logPath, steps: 40 }).read();
     expect(metrics).toEqual([step(1, 1.5, null), step(2, 1.2, null), step(3, 1.1, 20)]);
   });
 });

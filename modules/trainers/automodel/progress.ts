@@ -4,8 +4,8 @@
  */
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { LogLines } from "../log-lines.ts";
-import type { ProgressReader, RunFiles, StepMetrics } from "../trainer.ts";
+import { ifAbsent, LogLines } from "../log-lines.ts";
+import type { ProgressReader, StageLog, StepMetrics } from "../trainer.ts";
 
 /** What train_ft.py logs of every step. Automodel counts from 0: the recipe's step 40 is its step 39. */
 const STEP = /\bstep (\d+) \| epoch \d+ \| loss (\S+) \|/;
@@ -15,7 +15,7 @@ const TIME = /^(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})/;
 const STARTED = /^uplift: \S+: all start checks passed/;
 
 /** The steps in the log of an SFT job; a step that was made twice counts as it was made last. */
-export function automodelProgress({ logPath, steps }: RunFiles): ProgressReader {
+export function automodelProgress({ logPath, steps }: StageLog): ProgressReader {
   const log = new LogLines(logPath);
   const metrics = new Map<number, StepMetrics>();
   let before: number | null = null;
@@ -57,12 +57,4 @@ export async function automodelSavedSteps(runDir: string): Promise<number[]> {
     }),
   );
   return saved.flat().sort((a, b) => a - b);
-}
-
-/** Only what is not there is none: a storage that cannot be read for a moment says nothing of checkpoints. */
-function ifAbsent<T>(value: T) {
-  return (error: NodeJS.ErrnoException): T => {
-    if (error.code === "ENOENT") return value;
-    throw error;
-  };
 }

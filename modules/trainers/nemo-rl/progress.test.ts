@@ -38,7 +38,7 @@ const metrics = (at: number, loss: number | null, reward: number, seconds: numbe
 describe("NeMo-RL's progress", () => {
   it("is read from the driver's lines in the job's log, whose steps count on over epochs and restarts", async () => {
     const logPath = join(runDir, "rl.log");
-    const progress = nemoRlProgress({ runDir, logPath, steps: 6 });
+    const progress = nemoRlProgress({ logPath, steps: 6 });
     expect(await progress.read()).toEqual({ phase: null, metrics: [] });
     await put("rl.log", "uplift: run-1.rl.1: all start checks passed\n▶ Setting up compute cluster...\n");
     expect((await progress.read()).phase).toBeNull();
@@ -56,7 +56,7 @@ describe("NeMo-RL's progress", () => {
     const afterRestart = [metrics(1, 0.01, 0.25, 600), metrics(2, 0.02, 0.35, 590)];
     expect((await progress.read()).metrics).toEqual(afterRestart);
     // A new controller reads all of it, and finds the same.
-    expect((await nemoRlProgress({ runDir, logPath, steps: 6 }).read()).metrics).toEqual(afterRestart);
+    expect((await nemoRlProgress({ logPath, steps: 6 }).read()).metrics).toEqual(afterRestart);
   });
 });
 

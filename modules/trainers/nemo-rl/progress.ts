@@ -6,8 +6,8 @@ import { createReadStream } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { LogLines } from "../log-lines.ts";
-import type { ProgressReader, RolloutOutcome, RunFiles, StepMetrics } from "../trainer.ts";
+import { ifAbsent, LogLines } from "../log-lines.ts";
+import type { ProgressReader, RolloutOutcome, StageLog, StepMetrics } from "../trainer.ts";
 
 /** The configuration's logger.log_dir. */
 const LOGS = "logs/rl";
@@ -21,7 +21,7 @@ const SECONDS = /• Total step time: ([\d.]+)s/;
 const STEP_BEGINS = /={25} Step \d+\/\d+ ={25}/;
 
 /** The steps in the log of a GRPO job; a step that was made again after a restart counts as it was made last. */
-export function nemoRlProgress({ logPath, steps }: RunFiles): ProgressReader {
+export function nemoRlProgress({ logPath, steps }: StageLog): ProgressReader {
   const log = new LogLines(logPath);
   const metrics = new Map<number, StepMetrics>();
   let isTraining = false;
@@ -106,8 +106,5 @@ async function sampleFiles(runDir: string): Promise<[number, string][]> {
 }
 
 async function namesIn(folder: string): Promise<string[]> {
-  return readdir(folder).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return [];
-    throw error;
-  });
+  return readdir(folder).catch(ifAbsent([]));
 }

@@ -27,3 +27,16 @@ broken() {
   printf 'uplift: %s: %s\n' "$UPLIFT_JOB_KEY" "$1" >&3
   exit 1
 }
+# The work's last step: a program that finds what is wrong with the model, and writes its manifest only if nothing is. Before it
+# comes what to say of a model that it refuses.
+end_work() {
+  local refused="$1" findings="$RUN_DIR/logs/$job/findings.txt"
+  shift
+  if ! in_image "$@" 2>"$findings"; then
+    cat "$findings" >&3
+    broken "$refused: the lines above say why"
+  fi
+  # Only now it has its name: who finds the folder finds all of it.
+  mv -- "$partial" "$out"
+  echo "uplift: $UPLIFT_JOB_KEY: $out is complete"
+}

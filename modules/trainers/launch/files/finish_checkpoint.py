@@ -225,6 +225,19 @@ def described(folder, path):
     return {"path": path.relative_to(folder).as_posix(), "bytes": path.stat().st_size, "sha256": digest.hexdigest()}
 
 
+def write_manifest(model, output, checkpoint, tensors, lacks):
+    """Lists a whole model in `output`: every file with its SHA-256. As everywhere, names with a dot are no part of it."""
+    paths = sorted(
+        path
+        for path in model.rglob("*")
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(model).parts)
+    )
+    with ThreadPoolExecutor(8) as pool:
+        files = list(pool.map(lambda path: described(model, path), paths))
+    manifest = {"schemaVersion": 1, "checkpoint": checkpoint, "tensors": len(tensors), "lacks": lacks, "files": files}
+    write(output / MANIFEST, manifest)
+
+
 def finish(options):
     """Sentences on what is wrong; none once the manifest is written."""
     folder, start = Path(options.folder), Path(options.start)
@@ -249,12 +262,8 @@ def finish(options):
         problems.extend(compare(found[folder], found[start], may_lack))
     if problems:
         return problems
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    with ThreadPoolExecutor(8) as pool:
-        files = list(pool.map(lambda path: described(folder, path), paths))
     lacks = sorted(name for name in found[start] if name not in found[folder])
-    manifest = {"schemaVersion": 1, "checkpoint": options.checkpoint, "tensors": len(found[folder]), "lacks": lacks}
-    write(folder / MANIFEST, {**manifest, "files": files})
+    write_manifest(folder, folder, options.checkpoint, found[folder], lacks)
     return []
 
 

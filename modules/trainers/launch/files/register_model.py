@@ -6,10 +6,9 @@ on stderr for everything that is wrong, and exit status 1. The model is only rea
 import argparse
 import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from finish_checkpoint import MANIFEST, Broken, described, read_json, read_tensors, write
+from finish_checkpoint import Broken, read_json, read_tensors, write, write_manifest
 
 PROBE = "rendering-probe.json"
 
@@ -80,18 +79,9 @@ def register(options):
             problems.append(str(error))
     if problems:
         return problems
-    # As everywhere, names with a dot are caches and no part of a model.
-    paths = sorted(
-        path
-        for path in model.rglob("*")
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(model).parts)
-    )
-    with ThreadPoolExecutor(8) as pool:
-        files = list(pool.map(lambda path: described(model, path), paths))
     output.mkdir(parents=True)
     write(output / PROBE, {"cases": found["probe"]})
-    manifest = {"schemaVersion": 1, "checkpoint": options.checkpoint, "tensors": len(found["tensors"]), "lacks": []}
-    write(output / MANIFEST, {**manifest, "files": files})
+    write_manifest(model, output, options.checkpoint, found["tensors"], lacks=[])
     return []
 
 
